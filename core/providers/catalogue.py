@@ -9,13 +9,14 @@ import hashlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.conf import settings
-from django.db.models import BigIntegerField, Exists, F, Value
+from django.db.models import BigIntegerField, Exists, F, Model, Value
 from django.db.models.functions import Greatest
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
@@ -29,17 +30,24 @@ from core.models import (
     Budget,
     Installation,
     LanguageModel,
+    McpServer,
+    McpTool,
     ModelCircuit,
     ModelProvider,
     SearchProvider,
     ToolRule,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 ENVIRONMENT = "Environment"
 EMBEDDED = "Embedded model"
 DEFAULT_ASSISTANT = "Assistant"
 DEFAULT_SLUG = "assistant"
-# Rows that change the snapshot. Circuits change it by `changed` alone: not every failure does.
+# Rows that change the snapshot, or that of ``core.tools.mcp.offered``, which has its version.
+# Circuits change it by `changed` alone: not every failure does.
 ROWS = (
     ModelProvider,
     LanguageModel,
@@ -49,7 +57,10 @@ ROWS = (
     Budget,
     SearchProvider,
     ToolRule,
+    McpServer,
+    McpTool,
 )
+MANY = (Assistant.people, McpServer.people, McpServer.assistants)
 
 MOST_READS = 5  # until no change comes in between
 
@@ -125,7 +136,6 @@ class AssistantInfo:
     languages: tuple[str, ...]
     offered: str
     people: frozenset[int]
-    has_picture: bool
     picture_hash: str = ""
 
 
@@ -319,58 +329,48 @@ def read(number: int) -> Catalogue:
     )
 
 
+def of_row(kind: type[T], row: Model, **others: Any) -> T:
+    """Return a row as a ``kind``, by the names of its fields: 0 for the id of no other row. The
+    fields in ``others`` have other values than the row.
+    """
+    values = {
+        each.name: getattr(row, each.name) for each in fields(kind) if each.name not in others
+    }
+    ids = [name for name in values if name == "id" or name.endswith("_id")]
+    return kind(**values | {name: values[name] or 0 for name in ids}, **others)
+
+
+provider_info = partial(of_row, ProviderInfo)
+budget_info = partial(of_row, BudgetInfo)
+search_info = partial(of_row, SearchInfo)
+tool_rule_info = partial(of_row, ToolRuleInfo)
+
+
 def model_info(row: LanguageModel, circuit: ModelCircuit | None) -> ModelInfo:
     """Return a model's row with its provider's and its circuit's."""
-    provider = row.provider
-    opened_at = circuit.opened_at if circuit is not None else None
-    return ModelInfo(
-        id=row.pk,
-        provider=ProviderInfo(
-            id=provider.pk,
-            name=provider.name,
-            kind=provider.kind,
-            base_url=provider.base_url,
-            secrets=provider.secrets,
-            first_token_seconds=provider.first_token_seconds,
-            idle_seconds=provider.idle_seconds,
-            concurrency=provider.concurrency,
-            allow_private=provider.allow_private,
-            from_environment=provider.from_environment,
-        ),
-        name=row.name,
+    is_open = circuit is not None and circuit.opened_at is not None
+    return of_row(
+        ModelInfo,
+        row,
+        provider=provider_info(row.provider),
         label=row.label or row.name,
         context_tokens=row.context_tokens or settings.LLM_CONTEXT_TOKENS,
         max_output_tokens=row.max_output_tokens or settings.LLM_MAX_OUTPUT_TOKENS,
-        can_call_tools=row.can_call_tools,
-        can_see_images=row.can_see_images,
-        input_price=row.input_price,
-        cached_price=row.cached_price,
-        output_price=row.output_price,
-        offered=row.offered,
-        is_embedded=provider.from_environment and settings.LLM_IS_EMBEDDED,
+        is_embedded=row.provider.from_environment and settings.LLM_IS_EMBEDDED,
         failures=circuit.failures if circuit is not None else 0,
-        circuit=CircuitInfo(opened_at=opened_at, probe_at=circuit.probe_at, code=circuit.code)
-        if circuit is not None and opened_at is not None
-        else None,
+        circuit=of_row(CircuitInfo, circuit) if circuit is not None and is_open else None,
     )
 
 
 def assistant_info(row: Assistant) -> AssistantInfo:
     """Return an assistant's row, with its chain and people."""
-    return AssistantInfo(
-        id=row.pk,
-        slug=row.slug,
-        name=row.name,
-        instructions=row.instructions,
-        version=row.version,
+    return of_row(
+        AssistantInfo,
+        row,
         chain=tuple(each.model_id for each in row.chain.all()),
-        temperature=row.temperature,
-        max_output_tokens=row.max_output_tokens,
         tools=None if row.tools is None else frozenset(row.tools),
         languages=tuple(row.languages),
-        offered=row.offered,
         people=frozenset(each.pk for each in row.people.all()),
-        has_picture=bool(row.picture),
         picture_hash=picture_hash(row.picture),
     )
 
@@ -378,46 +378,6 @@ def assistant_info(row: Assistant) -> AssistantInfo:
 def picture_hash(picture: str) -> str:
     """Return a short hash of a picture's data URL; empty for none."""
     return hashlib.sha256(picture.encode()).hexdigest()[:16] if picture else ""
-
-
-def budget_info(row: Budget) -> BudgetInfo:
-    """Return a budget's row."""
-    return BudgetInfo(
-        id=row.pk,
-        unit=row.unit,
-        period=row.period,
-        limit=row.limit,
-        each_person=row.each_person,
-        user_id=row.user_id or 0,
-        key_id=row.key_id,
-        account_id=row.account_id or 0,
-        assistant_id=row.assistant_id or 0,
-    )
-
-
-def search_info(row: SearchProvider) -> SearchInfo:
-    """Return the values of a search provider's row, which may not be stored yet."""
-    return SearchInfo(
-        kind=row.kind,
-        name=row.name,
-        base_url=row.base_url,
-        allow_private=row.allow_private,
-        secrets=row.secrets,
-        language=row.language,
-        safe_search=row.safe_search,
-    )
-
-
-def tool_rule_info(row: ToolRule) -> ToolRuleInfo:
-    """Return a rule's row."""
-    return ToolRuleInfo(
-        tool=row.tool,
-        ask=row.ask,
-        user_id=row.user_id or 0,
-        account_id=row.account_id or 0,
-        chat=row.chat,
-        assistant_id=row.assistant_id or 0,
-    )
 
 
 def environment_values() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -495,4 +455,5 @@ def connect_signals() -> None:
     for row in ROWS:
         for signal in (post_save, post_delete):
             signal.connect(bump, sender=row, weak=False, dispatch_uid=f"catalogue {row.__name__}")
-    m2m_changed.connect(bump, sender=Assistant.people.through, weak=False)
+    for many in MANY:
+        m2m_changed.connect(bump, sender=many.through, weak=False)

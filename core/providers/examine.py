@@ -14,7 +14,7 @@ import aiohttp
 from django.utils.translation import gettext, gettext_noop
 
 from core.lib.safe_fetch import RefusedAddressError
-from core.providers import prices, questions, registry, vendors
+from core.providers import addresses, prices, questions, registry, vendors
 from core.providers.base import ModelRequest, Provider, ProviderError, TextDelta, ToolCallDelta
 from core.providers.catalogue import ProviderInfo
 from core.providers.failures import classify
@@ -24,7 +24,6 @@ from core.providers.listing import (
     ListedModel,
     Server,
     ask,
-    client_of,
     models_of,
     server_of,
     whole,
@@ -79,7 +78,7 @@ async def examine(info: ProviderInfo, model_name: str = "") -> Examination:
             result.note(field_of_setup(info), error.reason or str(error))
         return result
     try:
-        async with asyncio.timeout(EXAMINE_SECONDS), client_of(server) as client:
+        async with asyncio.timeout(EXAMINE_SECONDS), addresses.session(server.allowed) as client:
             await Examiner(info, model_name, server, client, result).run()
     except TimeoutError:
         text = no_answer()
@@ -286,10 +285,10 @@ class Examiner:
         """Return an object that the server may tell, empty when it does not."""
         try:
             async with asyncio.timeout(SMALL_SECONDS):
-                reply = await ask(self.client, self.server, f"{self.server.root}{path}", body)
+                found = await ask(self.client, self.server, f"{self.server.root}{path}", body)
         except (ProviderError, TimeoutError, RefusedAddressError, aiohttp.ClientError):
             return {}
-        return reply.body if isinstance(reply.body, dict) else {}
+        return found if isinstance(found, dict) else {}
 
     async def _ask(
         self, question: str, *, with_tool: bool = False, picture: str = ""
@@ -298,15 +297,11 @@ class Examiner:
         end. Raises ProviderError.
         """
         try:
-            if self.server.kind in {Kind.ANTHROPIC, Kind.GOOGLE}:
-                native = (
-                    questions.for_anthropic
-                    if self.server.kind == Kind.ANTHROPIC
-                    else questions.for_google
-                )
+            native = questions.NATIVE.get(self.server.kind)
+            if native is not None:
                 path, body = native(self.model_name, question, with_tool=with_tool, picture=picture)
-                reply = await ask(self.client, self.server, f"{self.server.url}{path}", body)
-                return questions.is_done(reply.body, with_tool=with_tool)
+                said = await ask(self.client, self.server, f"{self.server.url}{path}", body)
+                return questions.is_done(said, with_tool=with_tool)
             return await self._stream(question, with_tool=with_tool, picture=picture)
         except (RefusedAddressError, aiohttp.ClientError) as error:
             failure = without_key(ProviderError.of(classify(exception=error)), self.server.key)

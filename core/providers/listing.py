@@ -7,8 +7,6 @@ key.
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -17,7 +15,6 @@ import aiohttp
 import orjson
 from django.conf import settings
 
-from core.lib.encryption import DecryptError
 from core.lib.safe_fetch import RefusedAddressError
 from core.lib.text import one_line
 from core.providers import addresses, vendors
@@ -65,15 +62,6 @@ class FoundOllama:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A server's response; ``body`` is its JSON, None for another body."""
-
-    status: int
-    content_type: str
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
 class Server:
     """A provider's server: its address, the headers with the key, and what may be connected to."""
 
@@ -105,29 +93,15 @@ def server_of(info: ProviderInfo) -> Server:
         return Server(
             Kind.OPENAI_COMPATIBLE, settings.LLM_BASE_URL, settings.LLM_API_KEY, allowed=None
         )
-    try:
-        key = vendors.key_of(info)
-    except DecryptError:
-        raise ProviderError.of(Failure("setup", "The key cannot be decrypted.")) from None
-    if info.kind not in vendors.VENDORS:
-        raise ProviderError.of(Failure("setup", "The provider's kind is not known."))
-    url = vendors.address_of(info)
-    if wrong := vendors.problem_of_key(info.kind, key) or addresses.problem_of_form(url):
-        raise ProviderError.of(Failure("setup", wrong))
+    url, key = vendors.usable(info)
     return Server(info.kind, url, key, vendors.allowed_of(info))
-
-
-@asynccontextmanager
-async def client_of(server: Server) -> AsyncIterator[aiohttp.ClientSession]:
-    """Yield a client for some requests."""
-    async with addresses.session(server.allowed) as client:
-        yield client
 
 
 async def ask(
     client: aiohttp.ClientSession, server: Server, url: str, body: dict[str, Any] | None = None
-) -> Reply:
-    """Return the response to a GET, or to a POST of ``body``; at most MOST_BYTES of it.
+) -> Any:
+    """Return the JSON of the response to a GET, or to a POST of ``body``, within MOST_BYTES; None
+    for another body.
 
     Raises ProviderError for an error, and the errors of the connection: ``aiohttp.ClientError``,
     RefusedAddressError.
@@ -148,10 +122,9 @@ async def ask(
     if is_page(bytes(content)):
         raise ProviderError.of(classify(exception=NoStreamError("A web page answers.")))
     try:
-        found = orjson.loads(content)
+        return orjson.loads(content)
     except orjson.JSONDecodeError:
-        found = None
-    return Reply(answer.status, answer.content_type, found)
+        return None
 
 
 async def list_models(info: ProviderInfo) -> list[ListedModel]:
@@ -161,7 +134,7 @@ async def list_models(info: ProviderInfo) -> list[ListedModel]:
     """
     server = server_of(info)
     try:
-        async with asyncio.timeout(LIST_SECONDS), client_of(server) as client:
+        async with asyncio.timeout(LIST_SECONDS), addresses.session(server.allowed) as client:
             return await models_of(client, server)
     except RefusedAddressError as error:
         raise ProviderError.of(Failure("setup", str(error))) from None
@@ -179,8 +152,7 @@ async def models_of(client: aiohttp.ClientSession, server: Server) -> list[Liste
 async def all_models_of(client: aiohttp.ClientSession, server: Server) -> list[ListedModel]:
     """Return the models of a server, however they are named."""
     if server.kind == Kind.OLLAMA:
-        reply = await ask(client, server, f"{server.root}/api/tags")
-        return named(entries(reply, "models"))
+        return named(entries(await ask(client, server, f"{server.root}/api/tags"), "models"))
     if server.kind == Kind.ANTHROPIC:
         return named(await pages(client, server, f"{server.url}/v1/models", "after_id", "last_id"))
     if server.kind == Kind.GOOGLE:
@@ -203,17 +175,17 @@ async def pages(
     for _ in range(MOST_PAGES):
         reply = await ask(client, server, f"{url}?{urlencode(query)}")
         found += entries(reply, "models" if google else "data")
-        body = reply.body if isinstance(reply.body, dict) else {}
-        more = body.get(following) if google or body.get("has_more") else None
+        about = reply if isinstance(reply, dict) else {}
+        more = about.get(following) if google or about.get("has_more") else None
         if not isinstance(more, str) or not more or len(found) >= MOST_MODELS:
             break
         query[parameter] = more
     return found
 
 
-def entries(reply: Reply, name: str) -> list[dict[str, Any]]:
+def entries(reply: Any, name: str) -> list[dict[str, Any]]:
     """Return the objects of a list in a response. Raises ProviderError for another form."""
-    listed = reply.body.get(name) if isinstance(reply.body, dict) else reply.body
+    listed = reply.get(name) if isinstance(reply, dict) else reply
     if not isinstance(listed, list):
         raise ProviderError.of(Failure("no_model_server", "The response is no list of models."))
     return [each for each in listed[:MOST_MODELS] if isinstance(each, dict)]
@@ -302,7 +274,7 @@ async def ollama_at(host: str) -> FoundOllama | None:
     allowed = addresses.allowed_of(private=True)
     server = Server(Kind.OLLAMA, f"http://{host}/v1", "", allowed)
     try:
-        async with asyncio.timeout(FIND_SECONDS), client_of(server) as client:
+        async with asyncio.timeout(FIND_SECONDS), addresses.session(server.allowed) as client:
             return FoundOllama(server.url, tuple(await models_of(client, server)))
     except (ProviderError, RefusedAddressError, TimeoutError, aiohttp.ClientError, OSError):
         return None

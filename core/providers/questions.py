@@ -3,9 +3,11 @@
 import base64
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from core.models import ModelProvider
 from core.providers.base import ModelRequest
 
 Body = dict[str, Any]
@@ -61,6 +63,13 @@ def for_google(model: str, question: str, *, with_tool: bool, picture: str) -> t
     if with_tool:
         body["tools"] = [{"functionDeclarations": [ABOUT]}]
     return f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:generateContent", body
+
+
+# Of the vendors that speak a wire of their own.
+NATIVE: dict[str, Callable[..., tuple[str, Body]]] = {
+    ModelProvider.Kind.ANTHROPIC: for_anthropic,
+    ModelProvider.Kind.GOOGLE: for_google,
+}
 
 
 def is_done(body: Any, *, with_tool: bool) -> bool | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from core.lib.encryption import DecryptError, decrypt
 from core.lib.ids import digest_of
@@ -31,7 +31,8 @@ Kind = ModelProvider.Kind
 Body = dict[str, Any]
 LONGEST_KEY = 4096
 MOST_SECONDS = 24 * 60 * 60
-OPENAI_ID = 40
+# Ids of calls as OpenAI and Mistral take them.
+OPENAI_ID = re.compile(r".{0,40}", re.DOTALL)
 CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 # Ends of addresses that people paste and that belong to single requests.
 ENDINGS = {
@@ -49,9 +50,9 @@ def short_answers(body: Body) -> Body:
 
 def for_openai(body: Body) -> Body:
     """Change what OpenAI refuses: its reasoning models ``max_tokens``, all of them ids of calls
-    with more than OPENAI_ID characters, as those of other models.
+    with more than 40 characters, as those of other models.
     """
-    body["messages"] = [with_ids(each, shorter_id) for each in body["messages"]]
+    body["messages"] = [with_ids(each, OPENAI_ID, 40) for each in body["messages"]]
     most = body.pop("max_tokens", None)
     return body if most is None else {"max_completion_tokens": most, **body}
 
@@ -64,29 +65,25 @@ def for_mistral(body: Body) -> Body:
     body.pop("stream_options", None)
     if "seed" in body:
         body["random_seed"] = body.pop("seed")
-    body["messages"] = [with_ids(each, short_id) for each in body["messages"]]
+    body["messages"] = [with_ids(each, CALL_ID, 9) for each in body["messages"]]
     return body
 
 
-def with_ids(message: Body, form: Callable[[str], str]) -> Body:
-    """Return a message whose calls have ids of another form."""
+def with_ids(message: Body, form: re.Pattern[str], length: int) -> Body:
+    """Return a message whose calls have ids of a ``form``: others become ``length`` letters and
+    digits, the same for the same id.
+    """
+
+    def accepted(given: str) -> str:
+        return given if form.fullmatch(given) else digest_of(given, length)
+
     changed = dict(message)
     if message.get("tool_call_id"):
-        changed["tool_call_id"] = form(message["tool_call_id"])
+        changed["tool_call_id"] = accepted(message["tool_call_id"])
     if message.get("tool_calls"):
         calls = message["tool_calls"]
-        changed["tool_calls"] = [{**call, "id": form(call["id"])} for call in calls]
+        changed["tool_calls"] = [{**call, "id": accepted(call["id"])} for call in calls]
     return changed
-
-
-def shorter_id(given: str) -> str:
-    """Return an id of at most OPENAI_ID characters: the same for the same id."""
-    return given if len(given) <= OPENAI_ID else digest_of(given, OPENAI_ID)
-
-
-def short_id(given: str) -> str:
-    """Return an id of nine letters and digits: the same for the same id."""
-    return given if CALL_ID.fullmatch(given) else digest_of(given, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,22 +140,6 @@ def takes_schemas(info: ProviderInfo) -> bool:
     if info.from_environment:
         return settings.LLM_PROVIDER in {Kind.OPENAI_COMPATIBLE, "scripted"}
     return info.kind in VENDORS and not VENDORS[info.kind].in_library
-
-
-def info_of(row: ModelProvider) -> ProviderInfo:
-    """Return the values of a row, which may not be stored yet."""
-    return ProviderInfo(
-        id=row.pk or 0,
-        name=row.name,
-        kind=row.kind,
-        base_url=row.base_url,
-        secrets=row.secrets,
-        first_token_seconds=row.first_token_seconds,
-        idle_seconds=row.idle_seconds,
-        concurrency=row.concurrency,
-        allow_private=row.allow_private,
-        from_environment=row.from_environment,
-    )
 
 
 def label(kind: str) -> str:
@@ -226,13 +207,41 @@ def problem_of_key(kind: str, key: str) -> str:
     if not key:
         wanted = gettext("{name} wants a key.").format(name=label(kind))
         return wanted if VENDORS[kind].needs_key else ""
+    wrong = problem_of_form(key)
+    return gettext(wrong) if wrong else ""
+
+
+def problem_of_form(key: str) -> str:
+    """Return what is wrong with the text of a key, in English; empty for nothing."""
     if len(key) > LONGEST_KEY:
-        return gettext("The key is too long.")
+        return gettext_noop("The key is too long.")
     if any(each.isspace() for each in key):
-        return gettext("The key contains a space or a line break. Copy it again, without them.")
+        return gettext_noop(
+            "The key contains a space or a line break. Copy it again, without them."
+        )
     if not (key.isascii() and key.isprintable()):
-        return gettext("The key contains a character that no key has. Copy it again.")
+        return gettext_noop("The key contains a character that no key has. Copy it again.")
     return ""
+
+
+def usable(info: ProviderInfo) -> tuple[str, str]:
+    """Return the address and the key of a row. Raises ProviderError for one that is not set up."""
+    try:
+        key = key_of(info)
+    except DecryptError:
+        raise unusable(
+            "The key cannot be decrypted: GATEWAY_ENCRYPTION_KEYS was changed."
+        ) from None
+    if info.kind not in VENDORS:
+        raise unusable("The provider's kind is not known.")
+    url = address_of(info)
+    if wrong := problem_of_key(info.kind, key) or addresses.problem_of_form(url):
+        raise unusable(wrong)
+    return url, key
+
+
+def unusable(reason: str) -> ProviderError:
+    return ProviderError.of(Failure("setup", reason))
 
 
 def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
@@ -241,15 +250,9 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
     ``model_name_default``: the model of a request that names none. Connects lazily.
     """
     try:
-        key = key_of(info)
-    except DecryptError:
-        return unusable("The key cannot be decrypted: GATEWAY_ENCRYPTION_KEYS was changed.")
-    if info.kind not in VENDORS:
-        return unusable("The provider's kind is not known.")
-    url = address_of(info)
-    wrong = problem_of_key(info.kind, key) or addresses.problem_of_form(url)
-    if wrong:
-        return unusable(wrong)
+        url, key = usable(info)
+    except ProviderError as error:
+        return Unavailable(error)
     vendor = VENDORS[info.kind]
     if vendor.in_library:
         return Library(info, url=url, key=key, model=model_name_default)
@@ -262,10 +265,6 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
         allowed=allowed_of(info),
         adapt=adapt_of(info.kind, url),
     )
-
-
-def unusable(reason: str) -> Unavailable:
-    return Unavailable(ProviderError.of(Failure("setup", reason)))
 
 
 class Library:

@@ -86,7 +86,7 @@ class ModelStepForm(forms.Form):
         if not kind.has_key:
             data["key"] = ""
         self.provider, key = provider_of(data)
-        wrong = vendors.problems(vendors.info_of(self.provider), key)
+        wrong = vendors.problems(catalogue.provider_info(self.provider), key)
         for name, sentence in wrong.items():
             self.add_error(name if name in self.fields else None, sentence)
         return data
@@ -195,7 +195,7 @@ def listed(form: ModelStepForm) -> list[str]:
     """Return the names of the provider's models; empty with the errors in ``form``."""
     if not form.is_valid():
         return []
-    examination = asyncio.run(examine.examine(vendors.info_of(form.provider)))
+    examination = asyncio.run(examine.examine(catalogue.provider_info(form.provider)))
     add_errors(form, examination)
     return [each.name for each in examination.models] if examination.ok else []
 
@@ -219,7 +219,7 @@ def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
     if not name:
         form.add_error("model", str(NO_MODEL))
         return False
-    examination = asyncio.run(examine.examine(vendors.info_of(form.provider), name))
+    examination = asyncio.run(examine.examine(catalogue.provider_info(form.provider), name))
     add_errors(form, examination)
     if not examination.ok:
         return False

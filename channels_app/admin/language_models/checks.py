@@ -9,7 +9,7 @@ from django.utils import timezone
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import LanguageModel, ModelProvider
-from core.providers import examine, listing, prices, vendors
+from core.providers import catalogue, examine, listing, prices
 from core.providers.base import ProviderError
 from core.providers.examine import Examination
 from core.providers.findings import Finding
@@ -35,7 +35,7 @@ class CheckError(Exception):
 
 def test(row: ModelProvider, model_name: str) -> Examination:
     """Make small calls; store and return what was found."""
-    found = run(examine.examine(vendors.info_of(row), model_name))
+    found = run(examine.examine(catalogue.provider_info(row), model_name))
     words = [sentence(each) for each in sorted(found.findings, key=lambda each: not each.is_error)]
     if found.answers:
         words.insert(0, f"{model_name} answers.")
@@ -53,7 +53,7 @@ def sentence(finding: Finding) -> str:
 
 def ask_models(row: ModelProvider) -> list[str]:
     """Ask a provider for the names of its models; store and return them. Raises CheckError."""
-    found = run(listing.list_models(vendors.info_of(row)))
+    found = run(listing.list_models(catalogue.provider_info(row)))
     names = [each.name for each in found if each.name.isprintable()]
     store(row, offered_models=names)
     return names

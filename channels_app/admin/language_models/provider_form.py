@@ -93,7 +93,7 @@ class ProviderForm(KeyForm[ModelProvider]):
         """Return what is wrong with the provider as it would be stored, by field."""
         kind = self.text.kind if self.text is not None else self.instance.kind
         values = {name: data[name] for name in SETTINGS if data.get(name) is not None}
-        info = replace(vendors.info_of(self.instance), kind=kind, **values)
+        info = replace(catalogue.provider_info(self.instance), kind=kind, **values)
         key = self.key_after(data)
         found = vendors.problems(info, key, resolve=lambda _host, _port: self.resolved)
         if "key" in found and not key and self.text is not None:

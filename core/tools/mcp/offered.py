@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from django.db.models import F
-from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from core.models import McpServer, McpTool
-from core.providers import catalogue
 from core.tools import registry
 from core.tools.base import Ask, Tool
 from core.tools.mcp import offers
@@ -98,16 +96,3 @@ def seconds_of(server: ServerInfo) -> float:
     once = server.seconds + MARGIN_SECONDS
     # A refused token is renewed, and the call is made again.
     return 2 * (once + WAIT_SECONDS) if server.signs_in else float(once)
-
-
-def connect_signals() -> None:
-    """Raise the version after each change of a row by the ORM."""
-
-    def bump(**_: object) -> None:
-        catalogue.changed()
-
-    for row in (McpServer, McpTool):
-        for signal in (post_save, post_delete):
-            signal.connect(bump, sender=row, weak=False, dispatch_uid=f"mcp {row.__name__}")
-    for many in (McpServer.people.through, McpServer.assistants.through):
-        m2m_changed.connect(bump, sender=many, weak=False)

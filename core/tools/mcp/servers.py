@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from core.models import McpServer
+from core.providers import catalogue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +35,10 @@ class ServerInfo:
 
 def info_of(row: McpServer) -> ServerInfo:
     """Return a row. Reads its people and assistants."""
-    return ServerInfo(
-        id=row.pk,
+    return catalogue.of_row(
+        ServerInfo,
+        row,
         name=str(row),
-        url=row.url,
-        secrets=row.secrets,
-        key_header=row.key_header,
-        allow_private=row.allow_private,
-        seconds=row.seconds,
-        protocol=row.protocol,
-        authentication=row.authentication,
         people=frozenset(each.pk for each in row.people.all()),
         assistants=frozenset(each.pk for each in row.assistants.all()),
     )

@@ -25,6 +25,7 @@ from core.models import SearchProvider
 from core.providers import addresses
 from core.providers.catalogue import SearchInfo
 from core.providers.redaction import hide
+from core.providers.vendors import problem_of_form
 
 Kind = SearchProvider.Kind
 SECONDS = 10.0  # of one service
@@ -32,7 +33,6 @@ MOST_BYTES = 2 * 1024 * 1024
 MOST_WORDS = 400  # characters of a query, as Brave and Tavily take them
 MOST_RESULTS = 10
 TITLE, SNIPPET, ADDRESS, DAY = 200, 600, 2000, 40  # characters
-LONGEST_KEY = 4096
 VENDORS = {
     Kind.BRAVE: "https://api.search.brave.com",
     Kind.TAVILY: "https://api.tavily.com",
@@ -127,13 +127,7 @@ def problem_of_key(kind: str, key: str) -> str:
     """Return what is wrong with a key, as a sentence without it; empty for nothing."""
     if not key:
         return f"{label(kind)} wants a key." if kind in VENDORS else ""
-    if len(key) > LONGEST_KEY:
-        return "The key is too long."
-    if any(each.isspace() for each in key):
-        return "The key contains a space or a line break. Copy it again, without them."
-    if not (key.isascii() and key.isprintable()):
-        return "The key contains a character that no key has. Copy it again."
-    return ""
+    return problem_of_form(key)
 
 
 def problem_of_address(info: SearchInfo) -> str:
@@ -161,16 +155,21 @@ def request_of(info: SearchInfo, key: str, query: Query) -> Request:
         return Request(f"{base}/search", headers, orjson.dumps(asked))
     if info.kind == Kind.BRAVE:
         headers["X-Subscription-Token"] = key
-        return Request(f"{base}/res/v1/web/search?{urlencode(for_brave(info, query))}", headers)
+        return Request(f"{base}/res/v1/web/search?{filled(for_brave(info, query))}", headers)
     if key:
         headers["Authorization"] = authorization(key)
-    return Request(f"{base}/search?{urlencode(for_searxng(info, query))}", headers)
+    return Request(f"{base}/search?{filled(for_searxng(info, query))}", headers)
+
+
+def filled(fields: dict[str, str]) -> str:
+    """Return the parameters of a request that have a value, for an address."""
+    return urlencode({name: value for name, value in fields.items() if value})
 
 
 def for_brave(info: SearchInfo, query: Query) -> dict[str, str]:
     """Return the parameters of a request to Brave."""
     short = info.language.lower()
-    fields = {
+    return {
         "q": query.words,
         "count": str(query.most),
         "text_decorations": "false",
@@ -178,19 +177,17 @@ def for_brave(info: SearchInfo, query: Query) -> dict[str, str]:
         "search_lang": BRAVE_LANGUAGES.get(short, short.partition("-")[0]),
         "safesearch": info.safe_search,
     }
-    return {name: value for name, value in fields.items() if value}
 
 
 def for_searxng(info: SearchInfo, query: Query) -> dict[str, str]:
     """Return the parameters of a request to SearXNG."""
-    fields = {
+    return {
         "q": query.words,
         "format": "json",
         "time_range": query.since,
         "language": info.language,
         "safesearch": STRICTNESS.get(info.safe_search, ""),
     }
-    return {name: value for name, value in fields.items() if value}
 
 
 def authorization(key: str) -> str:

@@ -58,7 +58,6 @@ def persona(number: int, *, offered: str = "everybody", people: tuple[int, ...] 
         languages=(),
         offered=offered,
         people=frozenset(people),
-        has_picture=False,
     )
 
 

@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from core.lib import encryption
 from core.models import ModelProvider
-from core.providers import addresses, registry, vendors
+from core.providers import addresses, catalogue, registry, vendors
 from core.providers.base import (
     Delta,
     Finish,
@@ -419,7 +419,7 @@ async def test_a_row_that_is_not_usable_says_why(settings: Settings) -> None:
 def test_a_row_has_its_values_before_it_is_stored() -> None:
     row = ModelProvider(name="x", kind="ollama", concurrency=3)
     row.secrets = encryption.encrypt({"key": KEY})
-    made = vendors.info_of(row)
+    made = catalogue.provider_info(row)
     assert (made.id, made.name, made.kind, made.concurrency) == (0, "x", "ollama", 3)
     assert vendors.key_of(made) == KEY
 

@@ -6,7 +6,7 @@ new sign-in, too.
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from django.utils import timezone
@@ -118,7 +118,9 @@ async def listed(server: ServerInfo, work: Callable[[str], Awaitable[T]]) -> T:
     """Return the result of ``work``, which lists tools, with the token of the gateway, or of an
     owner. One that is refused is renewed once; then the next owner's is tried. Raises McpError.
     """
-    people = [None] if server.is_of_gateway else await in_thread(owners_of, server.id)
+    people: Sequence[int | None] = [None]
+    if not server.is_of_gateway:
+        people = await in_thread(connections.of_owners, server.id)
     failure = McpError(OWNER_FIRST)
     for each in people:
         token = await connections.usable(server, each)
@@ -131,7 +133,3 @@ async def listed(server: ServerInfo, work: Callable[[str], Awaitable[T]]) -> T:
                 failure = error
                 token = await connections.usable(server, each, instead_of=token)
     raise failure
-
-
-def owners_of(server_id: int) -> list[int | None]:
-    return list(connections.of_owners(server_id))
