@@ -226,25 +226,22 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
 def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:
     """Return the deltas of one event of the library; vendors' packages do not check its types."""
     match event:
-        case library.PartStartEvent(part=library.TextPart(content=text)) if text:
+        case (
+            library.PartStartEvent(part=library.TextPart(content=text))
+            | library.PartDeltaEvent(delta=library.TextPartDelta(content_delta=text))
+        ) if text:
             yield TextDelta(str(text))
-        case library.PartStartEvent(part=library.ThinkingPart(content=text)) if text:
+        case (
+            library.PartStartEvent(part=library.ThinkingPart(content=text))
+            | library.PartDeltaEvent(delta=library.ThinkingPartDelta(content_delta=text))
+        ) if text:
             yield ThinkingDelta(str(text))
         case library.PartStartEvent(index=index, part=library.ToolCallPart() as part):
-            yield ToolCallDelta(
-                index,
-                id=str(part.tool_call_id),
-                name=str(part.tool_name),
-                arguments=json_of(part.args),
-            )
-        case library.PartDeltaEvent(delta=library.TextPartDelta(content_delta=text)) if text:
-            yield TextDelta(str(text))
-        case library.PartDeltaEvent(delta=library.ThinkingPartDelta(content_delta=text)) if text:
-            yield ThinkingDelta(str(text))
+            arguments = json_of(part.args)
+            yield ToolCallDelta(index, str(part.tool_call_id), str(part.tool_name), arguments)
         case library.PartDeltaEvent(index=index, delta=library.ToolCallPartDelta() as part):
-            yield ToolCallDelta(
-                index, name=str(part.tool_name_delta or ""), arguments=json_of(part.args_delta)
-            )
+            name, arguments = str(part.tool_name_delta or ""), json_of(part.args_delta)
+            yield ToolCallDelta(index, name=name, arguments=arguments)
 
 
 def json_of(arguments: object) -> str:

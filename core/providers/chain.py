@@ -16,12 +16,10 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-import orjson
 from django.db import Error as DatabaseFailure
 
 from core.database.transactions import AWAY, in_thread
 from core.lib import tracing
-from core.lib.tokens import estimate
 from core.providers import circuits, sight
 from core.providers.base import (
     LIMITS,
@@ -384,9 +382,3 @@ def pause_before(tries: int, error: ProviderError) -> float:
         return math.inf
     usual = error.retry_after <= DEFAULT_RETRY_SECONDS
     return error.retry_after * (tries - 1) if usual else error.retry_after
-
-
-def request_tokens(request: ModelRequest) -> int:
-    """Return the estimated tokens of a request: messages and tools."""
-    tools: Any = request.tools
-    return sum(estimate(orjson.dumps(each).decode()) for each in (*request.messages, *tools))

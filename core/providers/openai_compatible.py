@@ -104,11 +104,9 @@ class OpenAICompatible:
         self._allowed = allowed
         self._adapt = adapt
         self._may_lack_tools = may_lack_tools
-        # Model -> words for the fields that its server wants back with calls.
-        self._wanted = defaultdict[str, frozenset[str]](frozenset)
+        # Model -> what its server refuses, and lacks; see core.providers.resent and returned.
+        self._known = defaultdict[str, frozenset[str]](frozenset)
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
-        # Model -> what its server refuses; see core.providers.resent.
-        self._refused = defaultdict[str, frozenset[str]](frozenset)
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -163,23 +161,19 @@ class OpenAICompatible:
         """
         model = request.model or self._model
         while True:
-            wanted, known = self._wanted[model], self._refused[model]
-            async with self._post(self._body(request, wanted, known)) as answer:
+            known = self._known[model]
+            async with self._post(self._body(request, known)) as answer:
                 if answer.status == 200 and answer.content_type not in NO_STREAMS:
                     yield answer
                     return
                 error = await refusal(answer)
-            lacking = returned.lacking(error.reason, request.messages, wanted)
-            refused = resent.refused(
+            found = returned.lacking(error.reason, request.messages, known) or resent.refused(
                 error.reason, request, known, may_lack_tools=self._may_lack_tools
             )
-            if lacking:
-                self._wanted[model] |= {lacking}
-            elif refused:
-                logger.warning("model %s refuses %s: they are not sent so again", model, refused)
-                self._refused[model] |= {refused}
-            else:
+            if not found:
                 raise error
+            logger.warning("model %s has refused a request for its %s", model, found)
+            self._known[model] |= {found}
 
     def _post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.
@@ -195,20 +189,17 @@ class OpenAICompatible:
             self._session = addresses.session(self._allowed)
         return self._session
 
-    def _body(
-        self, request: ModelRequest, wanted: frozenset[str], refused: frozenset[str]
-    ) -> bytes:
+    def _body(self, request: ModelRequest, known: frozenset[str]) -> bytes:
         body: dict[str, Any] = {
             **request.options,
             "model": request.model or self._model,
-            "messages": returned.for_server(request.messages, wanted),
+            "messages": returned.for_server(request.messages, known),
             "stream": True,
             resent.USAGE: {"include_usage": True},
         }
         if request.tools:
             body["tools"] = request.tools
-        body = self._adapt(body) if self._adapt else body
-        body = resent.without(refused, body)
+        body = resent.without(known, self._adapt(body) if self._adapt else body)
         try:
             return orjson.dumps(body)
         except TypeError:
@@ -355,10 +346,9 @@ def continued(last: Delta | None, delta: Delta) -> Delta | None:
     """Return ``last`` with ``delta`` added to its text; None when they are not pieces of one
     text.
     """
-    if isinstance(last, TextDelta) and isinstance(delta, TextDelta):
-        return TextDelta(last.text + delta.text)
-    if isinstance(last, ThinkingDelta) and isinstance(delta, ThinkingDelta):
-        return ThinkingDelta(last.text + delta.text)
+    for kind in (TextDelta, ThinkingDelta):
+        if isinstance(last, kind) and isinstance(delta, kind):
+            return kind(last.text + delta.text)
     return None
 
 

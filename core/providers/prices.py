@@ -157,22 +157,14 @@ def look_up(model: ModelInfo) -> Rates | None:
     own_prompt, own_cached, own_completion = (
         own(each) for each in (model.input_price, model.cached_price, model.output_price)
     )
-    if own_prompt is not None and own_completion is not None:
-        # The list's discount belongs to the list's price.
-        return Rates(
-            prompt=own_prompt,
-            cached=own_cached or own_prompt,
-            completion=own_completion,
-            reasoning=own_completion,
-        )
-    listed = rates_of_list(model)
+    is_own = own_prompt is not None and own_completion is not None
+    listed = FREE if is_own else rates_of_list(model)  # its discount belongs to its own price
     if listed is None:
         return None
-    prompt, completion = own_prompt or listed.prompt, own_completion or listed.completion
     return Rates(
-        prompt=prompt,
+        prompt=own_prompt or listed.prompt,
         cached=own_cached or own_prompt or listed.cached,
-        completion=completion,
+        completion=own_completion or listed.completion,
         reasoning=own_completion or listed.reasoning,
     )
 

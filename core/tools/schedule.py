@@ -47,8 +47,7 @@ class Call:
 
     def text(self, name: str) -> str:
         """Return an argument as text; empty for none."""
-        value = self.arguments.get(name)
-        return str(value).strip() if isinstance(value, str | int | float) else ""
+        return text_of(self.arguments.get(name)).strip()
 
     def say(self, line: str) -> str:
         """Return a line of the gateway in the person's language."""
