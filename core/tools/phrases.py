@@ -12,7 +12,7 @@ from functools import cache
 from django.utils.translation import gettext
 
 from core.lib.interface_language import spoken
-from core.tools.sentences import SENTENCES
+from core.tools.sentences import SENTENCES as SENTENCES
 
 # The languages besides English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
