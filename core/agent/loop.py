@@ -215,11 +215,7 @@ class Turn:
         while self.messages[-1]["role"] == "tool":
             made.append(self.messages.pop())
         self.messages += sorted(made, key=lambda each: in_order.index(each["tool_call_id"]))
-        if self.questions:
-            self._leave_links()
-            self._say_that_it_waits()
-            return True
-        return all(result.final for result in results)
+        return self._is_over(results)
 
     async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
         """Run the requested tools; return whether the turn is over: a result is the final answer,
@@ -237,11 +233,7 @@ class Turn:
         for call in calls:
             if call.id in left_out:
                 self._keep(call, ToolResult(TOO_MANY_QUESTIONS, ok=False))
-        if self.questions:
-            self._leave_links()
-            self._say_that_it_waits()
-            return True
-        return all(result.final for result in results)
+        return self._is_over(results)
 
     async def _question(self, call: Call) -> Asked | None:
         """Return the question that a call has to wait for."""
@@ -252,11 +244,17 @@ class Turn:
             tool, call.id, call.arguments or "{}", clean(tool.cost(arguments))
         )
 
-    def _say_that_it_waits(self) -> None:
-        """Tell the person which questions were asked."""
+    def _is_over(self, results: list[ToolResult]) -> bool:
+        """Return whether the turn is over: a call waits for a yes, which the person is told, or all
+        results are final answers.
+        """
+        if not self.questions:
+            return all(result.final for result in results)
+        self._leave_links()
         for line, address in waiting_lines(self.questions):
             said = self._in_their_language(line)
             self.note(f"{said}\n{address}" if address else said)
+        return True
 
     def _in_their_language(self, line: str) -> str:
         """Return a sentence of the gateway in the language of the request."""

@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 from core.lib.safe_fetch import (
     METADATA,
     Address,
+    Pinned,
     RefusedAddressError,
     Resolve,
     by_system,
@@ -140,21 +141,10 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        del family
         found = reachable(await self._resolve(host, port))
         if not all(self._allowed(each) for each in found):
             raise RefusedAddressError(NOT_ALLOWED)
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(each),
-                port=port,
-                family=socket.AF_INET if each.version == 4 else socket.AF_INET6,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for each in dict.fromkeys(found)
-        ]
+        return await Pinned([*dict.fromkeys(found)]).resolve(host, port, family)
 
     async def close(self) -> None: ...
 

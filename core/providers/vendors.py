@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -255,7 +256,7 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
         return Unavailable(error)
     vendor = VENDORS[info.kind]
     if vendor.in_library:
-        return Library(info, url=url, key=key, model=model_name_default)
+        return Library(partial(load, info, url=url, key=key, model=model_name_default))
     return OpenAICompatible(
         base_url=url,
         api_key=key,
@@ -267,15 +268,26 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
     )
 
 
-class Library:
-    """A vendor of the agent library, which the first call imports."""
+def load(info: ProviderInfo, *, url: str, key: str, model: str) -> "AgentLibrary":
+    """Return a client of the agent library, which is imported here."""
+    from core.providers import library_clients  # noqa: PLC0415 - see the module's description
 
-    def __init__(self, info: ProviderInfo, *, url: str, key: str, model: str) -> None:
-        """Import and connect lazily."""
-        self._info = info
-        self._url = url
-        self._key = key
-        self._model = model
+    return library_clients.build(
+        info.kind,
+        url=url,
+        key=key,
+        model=model,
+        first_seconds=info.first_token_seconds,
+        idle_seconds=info.idle_seconds,
+        allowed=allowed_of(info),
+    )
+
+
+class Library:
+    """A vendor of the agent library; the first call loads its client, which connects lazily."""
+
+    def __init__(self, load: Callable[[], "AgentLibrary"]) -> None:
+        self._load = load
         self._lock = asyncio.Lock()
         self._client: AgentLibrary | None = None
 
@@ -294,16 +306,3 @@ class Library:
         """See ``Provider.close``."""
         if self._client is not None:
             await self._client.close()
-
-    def _load(self) -> "AgentLibrary":
-        from core.providers import library_clients  # noqa: PLC0415 - see the module's description
-
-        return library_clients.build(
-            self._info.kind,
-            url=self._url,
-            key=self._key,
-            model=self._model,
-            first_seconds=self._info.first_token_seconds,
-            idle_seconds=self._info.idle_seconds,
-            allowed=allowed_of(self._info),
-        )

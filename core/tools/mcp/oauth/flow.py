@@ -90,11 +90,7 @@ async def exchange(
         "code_verifier": kept["verifier"],
         "resource": kept["resource"],
     }
-
-    async def work(http: httpx2.AsyncClient) -> Tokens:
-        return await ask_for_tokens(server, http, kept, form)
-
-    return await bounded(work, allow_private=server.allow_private)
+    return await tokens_for(server, kept, form)
 
 
 def check_issuer(kept: dict[str, str], issuer: str | None) -> None:
@@ -116,6 +112,11 @@ async def refresh(server: ServerInfo, kept: dict[str, str]) -> Tokens:
         "refresh_token": kept["refresh_token"],
         "resource": kept["resource"],
     }
+    return await tokens_for(server, kept, form)
+
+
+async def tokens_for(server: ServerInfo, kept: dict[str, str], form: dict[str, str]) -> Tokens:
+    """Return what the token endpoint gives for a form. Raises as :func:`ask_for_tokens` does."""
 
     async def work(http: httpx2.AsyncClient) -> Tokens:
         return await ask_for_tokens(server, http, kept, form)
