@@ -567,7 +567,8 @@ class Turn:
         arguments = arguments_of(call)
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
-        is_recorded = tool.recorded or not tool.idempotent or self._was_allowed(call)
+        was_allowed = any(each.id == call.id for each in self.allowed)
+        is_recorded = tool.recorded or not tool.idempotent or was_allowed
         within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
         late = ToolResult(f"Error: no result {within}.", ok=False)
         if self.approvals is None or not is_recorded:
@@ -583,9 +584,6 @@ class Turn:
         if not line:
             return result
         return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
-
-    def _was_allowed(self, call: Call) -> bool:
-        return any(each.id == call.id for each in self.allowed)
 
     async def _run_tool(
         self, tool: Tool, call: Call, arguments: dict[str, Any]

@@ -235,17 +235,12 @@ def prepare(
     if not own:
         chain = known.chain_of(run.assistant_id, first=run.model_id)
         capacities = [Capacity.of(model, most_answer=made.most_answer) for model in chain] or [
-            usual_capacity()
+            Capacity(settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS)
         ]
         largest = max(capacity.window - capacity.answer for capacity in capacities)
         budget = largest - made.system_tokens - tokens_of(made.current, pictures=False)
         made.earlier, made.has_more = history(run=run, budget=budget)
     return made
-
-
-def usual_capacity() -> Capacity:
-    """Return the capacity of the settings, where no model is enabled."""
-    return Capacity(settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS)
 
 
 def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:

@@ -9,7 +9,7 @@ from core.plugins.slides import content, exact, figures
 from core.plugins.slides import deck as d
 from core.plugins.slides.brief import Brief, source_sentences
 from core.plugins.slides.content import Written
-from core.plugins.slides.deck import Body, Deck, Point, Slide, points_of
+from core.plugins.slides.deck import Body, Deck, Slide, points_of
 from core.plugins.slides.figures import Figure
 from core.plugins.slides.fit import whole
 from core.plugins.slides.layout import table_pages
@@ -93,7 +93,8 @@ async def make(brief: Brief, host: PluginHost) -> Made:
             "The model gave nothing that could stand on a slide. Try again, or give it a text."
         )
     await host.progress(f"Writing slide {steps} of {steps}", percent(steps, steps))
-    last = await content.closing(brief, first_points(bodies), host)
+    first = [found[0] for body in bodies if (found := points_of(body))]
+    last = await content.closing(brief, first, host)
     slides = ordered(outline, shares, bodies, brief, last)
     deck = Deck(outline.title, brief.language.tag, slides)
     return Made(await asyncio.to_thread(exact.of, deck, brief.count), written.own)
@@ -114,10 +115,6 @@ def home(figure: Figure, bodies: Sequence[Body]) -> tuple[int, str]:
             if near > score:
                 best, score = at, near
     return best, bodies[best - 1].section if bodies else ""
-
-
-def first_points(bodies: Sequence[Body]) -> list[Point]:
-    return [found[0] for body in bodies if (found := points_of(body))]
 
 
 def ordered(
