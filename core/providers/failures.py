@@ -73,6 +73,11 @@ class Kind:
 REQUEST = "invalid_request_error"
 # The request is wrong; the model works.
 refused_request = partial(Kind, type=REQUEST, is_reported=False)
+unaccepted = partial(
+    refused_request,
+    person=gettext_noop("The model server did not accept the request."),
+    owner=gettext_noop("The server refused the request as wrong; its reason is on the run's page."),
+)
 
 KINDS: dict[str, Kind] = {
     "rate_limited": Kind(
@@ -140,22 +145,8 @@ KINDS: dict[str, Kind] = {
         status=400,
         name="content_filter",
     ),
-    "bad_request": refused_request(
-        person=gettext_noop("The model server did not accept the request."),
-        owner=gettext_noop(
-            "The server refused the request as wrong; its reason is on the run's page."
-        ),
-        status=400,
-        name="bad_request",
-    ),
-    "unprocessable": refused_request(
-        person=gettext_noop("The model server did not accept the request."),
-        owner=gettext_noop(
-            "The server refused the request as wrong; its reason is on the run's page."
-        ),
-        status=422,
-        name="unprocessable",
-    ),
+    "bad_request": unaccepted(status=400, name="bad_request"),
+    "unprocessable": unaccepted(status=422, name="unprocessable"),
     "not_found": Kind(
         person=gettext_noop(
             "The model was not found. The owner has to correct its name or address."

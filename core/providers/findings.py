@@ -12,6 +12,7 @@ from core.providers.redaction import hide
 
 CLOSE_NAMES = 3
 LEAST_CLOSE = 0.4  # of difflib's ratio
+BUSY = "base_url", gettext_noop("The provider answers, but is busy now. Test again in a minute.")
 # By code of failures.KINDS, for a provider that is just being set up: field, sentence.
 SENTENCES = {
     "quota": ("key", gettext_noop("The key works, but its account has no credit left.")),
@@ -19,14 +20,8 @@ SENTENCES = {
         "base_url",
         gettext_noop("A web page or another service answers there, not a model server."),
     ),
-    "rate_limited": (
-        "base_url",
-        gettext_noop("The provider answers, but is busy now. Test again in a minute."),
-    ),
-    "overloaded": (
-        "base_url",
-        gettext_noop("The provider answers, but is busy now. Test again in a minute."),
-    ),
+    "rate_limited": BUSY,
+    "overloaded": BUSY,
     "not_found": ("base_url", gettext_noop("Nothing is found at this address.")),
 }
 UNREACHED = {"unreachable", "timeout", "silence", "cut"}

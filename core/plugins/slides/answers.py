@@ -1,11 +1,12 @@
 """Parse a model's answer leniently: weak models break off, repeat, stay empty."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any
 from unicodedata import decimal
+
+from pydantic_core import from_json
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides.deck import Point
@@ -15,7 +16,6 @@ TEXT_LIMIT, LEAD_LIMIT = 220, 44
 # The bounds of the schemas: a grammar cuts what is longer in the middle of a word.
 SENTENCE_MOST, LABEL_MOST = 170, 36
 ENDS = tuple(".!?。！？؟…")
-FIELD = re.compile(r'"(?P<name>label|text|title)"\s*:\s*"(?P<value>(?:[^"\\]|\\.){1,400})"')
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 OTHER_DIGIT = re.compile(r"(?![0-9])\d")  # as of Arabic, of India, of full width
 SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ ’'\u00a0\u2009\u202f]\d{3})+(?!\d)")
@@ -59,26 +59,12 @@ async def ask(
 
 def parsed(answer: str) -> dict[str, Any]:
     """Return the object in ``answer``; the complete fields of one that broke off."""
+    start, end = max(0, answer.find("{")), answer.rfind("}") + 1
     try:
-        found = json.loads(answer[answer.find("{") : answer.rfind("}") + 1] or answer)
-    except (ValueError, RecursionError):
-        return saved(answer)
+        found = from_json(answer[start : end or None], allow_partial=True)
+    except ValueError:
+        return {}
     return found if isinstance(found, dict) else {}
-
-
-def saved(answer: str) -> dict[str, Any]:
-    """Return the complete fields of a broken answer."""
-    points: list[dict[str, str]] = []
-    whole: dict[str, Any] = {"points": points}
-    for match in FIELD.finditer(answer):
-        value = match["value"].replace('\\"', '"').replace("\\n", " ")
-        if match["name"] == "text" and points and "text" not in points[-1]:
-            points[-1]["text"] = value
-        elif match["name"] == "title":
-            whole.setdefault("title", value)
-        else:
-            points.append({match["name"]: value})
-    return whole
 
 
 def list_of(value: object) -> list[Any]:
