@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -91,14 +91,12 @@ class Session(ClientSession):
 
 @dataclass(slots=True)
 class Connection:
-    """A connection that is made: its session, its guard, and whether a call has been sent.
-
-    ``after``: the work that follows the result, which is kept when that fails.
+    """A connection that is made. ``after``: the work that follows the result, which is kept when
+    that fails.
     """
 
     session: Session
     guard: Guard
-    is_sent: bool = field(default=False)
     after: Callable[[], Awaitable[None]] | None = None
 
 
@@ -144,8 +142,7 @@ async def call(
             called.listing = await listing_of(session)
             if not offer(called.listing.offers):
                 return called
-        connection.guard.count_refusals_of("tools/call")
-        connection.is_sent = True
+        connection.guard.send("tools/call")
         found = await session.call_tool(name, arguments, allow_input_required=True)
         if not isinstance(found, types.CallToolResult):
             raise McpError("The tool asks for more input, which the gateway does not give.")
@@ -205,15 +202,11 @@ async def within(
     key = token if server.signs_in else key_of(server)
     guard = Guard(addresses.allowed_of(private=server.allow_private))
     done: list[T] = []
-    is_sent = False
     try:
         async with asyncio.timeout(seconds) as limit, connected(server, key, guard) as session:
             connection = Connection(session, guard)
-            try:
-                await negotiate(connection, protocol)
-                done.append(await work(connection))
-            finally:
-                is_sent = connection.is_sent
+            await negotiate(connection, protocol)
+            done.append(await work(connection))
             limit.reschedule(asyncio.get_running_loop().time() + CLOSE_SECONDS)
             if connection.after is not None:
                 await connection.after()
@@ -221,11 +214,11 @@ async def within(
         if not done:
             if isinstance(error, McpError):
                 raise
-            is_late = is_sent and isinstance(error, TimeoutError)
+            is_late = guard.sent and isinstance(error, TimeoutError)
             if server.signs_in and not is_late and is_for_token(guard):
                 status, challenge = guard.refused or (401, "")
                 raise UnauthorizedError(status, challenge, REFUSED) from error
-            raise explained(error, guard, key, seconds=seconds, is_sent=is_sent) from error
+            raise explained(error, guard, key, seconds=seconds) from error
         logger.info("an MCP server failed after its result: %s", type(error).__name__)
     finally:
         await guard.aclose()
@@ -291,17 +284,15 @@ def is_final(refused: tuple[int, str] | None) -> bool:
     return refused is not None and refused[0] in {401, 403, 429}
 
 
-def explained(
-    error: Exception, guard: Guard, key: str, *, seconds: float, is_sent: bool
-) -> McpError:
+def explained(error: Exception, guard: Guard, key: str, *, seconds: float) -> McpError:
     """Return a failure in words, without the key."""
-    doubt = " It is not known whether the call was carried out." if is_sent else ""
+    doubt = " It is not known whether the call was carried out." if guard.sent else ""
     if guard.stopped is not None:
         if isinstance(guard.stopped, StoppedError):
             return StoppedError(guard.stopped.code, f"{guard.stopped}{doubt}")
         return guard.stopped
     if isinstance(error, TimeoutError):
-        if guard.is_open and is_sent:
+        if guard.is_open and guard.sent:
             words = f"It was still sending after {seconds:.0f} seconds and was cut off."
             return StoppedError("endless", words + doubt)
         return McpError(f"It did not answer within {seconds:.0f} seconds.{doubt}")

@@ -26,7 +26,8 @@ class Guard(CheckedTransport):
     """Sends the requests of one connection.
 
     ``stopped``: why it was ended; ``refused``: the last status of a POST that was an error;
-    ``is_open``: whether the body of a response is being read.
+    ``is_open``: whether the body of a response is being read; ``sent``: the method of the protocol
+    that was sent, and may have been carried out: its refusals alone are noted from then on.
     """
 
     def __init__(self, allowed: addresses.Allowed, *, most_bytes: int = MOST_BYTES) -> None:
@@ -38,11 +39,11 @@ class Guard(CheckedTransport):
         self.stopped: McpError | None = None
         self.refused: tuple[int, str] | None = None
         self.is_open = False
-        self._only = ""
+        self.sent = ""
 
-    def count_refusals_of(self, method: str) -> None:
-        """Forget what was refused, and note refusals of this method of the protocol alone."""
-        self.refused, self._only = None, method
+    def send(self, method: str) -> None:
+        """Note that a method is sent now; what was refused before has nothing to do with it."""
+        self.refused, self.sent = None, method
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return a response whose body is still to be read. Raises httpx2.TransportError."""
@@ -73,7 +74,7 @@ class Guard(CheckedTransport):
 
     def _counts(self, request: httpx2.Request) -> bool:
         """Return whether a refusal of a request, whose body was read, is noted."""
-        return not self._only or method_of(request.content) == self._only
+        return not self.sent or method_of(request.content) == self.sent
 
     def count(self, size: int, read: int) -> None:
         """Count bytes of a response, of which ``read`` were read. Raises httpx2.TransportError."""
