@@ -245,10 +245,9 @@ def unusable(reason: str) -> ProviderError:
     return ProviderError.of(Failure("setup", reason))
 
 
-def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
-    """Return a provider of a row; one that only fails when the row is not usable.
-
-    ``model_name_default``: the model of a request that names none. Connects lazily.
+def build(info: ProviderInfo) -> Provider:
+    """Return a provider of a row, which connects lazily; one that only fails when the row is not
+    usable.
     """
     try:
         url, key = usable(info)
@@ -256,11 +255,11 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
         return Unavailable(error)
     vendor = VENDORS[info.kind]
     if vendor.in_library:
-        return Library(partial(load, info, url=url, key=key, model=model_name_default))
+        return Library(partial(load, info, url=url, key=key))
     return OpenAICompatible(
         base_url=url,
         api_key=key,
-        model=model_name_default,
+        model="",  # requests name it
         first_seconds=info.first_token_seconds,
         idle_seconds=info.idle_seconds,
         allowed=allowed_of(info),
@@ -268,7 +267,7 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
     )
 
 
-def load(info: ProviderInfo, *, url: str, key: str, model: str) -> "AgentLibrary":
+def load(info: ProviderInfo, *, url: str, key: str) -> "AgentLibrary":
     """Return a client of the agent library, which is imported here."""
     from core.providers import library_clients  # noqa: PLC0415 - see the module's description
 
@@ -276,7 +275,7 @@ def load(info: ProviderInfo, *, url: str, key: str, model: str) -> "AgentLibrary
         info.kind,
         url=url,
         key=key,
-        model=model,
+        model="",
         first_seconds=info.first_token_seconds,
         idle_seconds=info.idle_seconds,
         allowed=allowed_of(info),
