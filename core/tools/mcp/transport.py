@@ -42,7 +42,7 @@ class Guard(CheckedTransport):
         self.sent = ""
 
     def send(self, method: str) -> None:
-        """Note that a method is sent now; what was refused before has nothing to do with it."""
+        """Note that a method is sent now, and forget earlier refusals."""
         self.refused, self.sent = None, method
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
