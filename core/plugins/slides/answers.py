@@ -6,8 +6,6 @@ from functools import lru_cache
 from typing import Any
 from unicodedata import decimal
 
-from pydantic_core import from_json
-
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides.deck import Point
 from core.plugins.slides.texts import cut, is_repeat, is_stutter, likeness, terms, tidy, title
@@ -59,6 +57,8 @@ async def ask(
 
 def parsed(answer: str) -> dict[str, Any]:
     """Return the object in ``answer``; the complete fields of one that broke off."""
+    from pydantic_core import from_json  # noqa: PLC0415 - 3 MB that long tasks alone need
+
     start, end = max(0, answer.find("{")), answer.rfind("}") + 1
     try:
         found = from_json(answer[start : end or None], allow_partial=True)
