@@ -15,8 +15,11 @@ from channels_app.api.shapes import (
     shape,
     union,
 )
+from channels_app.client_api.responses import fields
 
 RESPONSE_ID: Json = {**STRING, "pattern": "^resp_[A-Za-z0-9_-]{22}$"}
+INCLUDED: Json = {**STRING, "enum": sorted(fields.INCLUDED)}
+UP_TO_100: Json = {**STRING, "pattern": "^0*(100|[0-9]{0,2})$", "maxLength": 15}  # MOST_ITEMS
 SCHEMAS: dict[str, Json] = {
     "ResponseRequest": shape(
         ("model", "input"),
@@ -89,7 +92,7 @@ def operations(
             errors=("404",),
             parameters=(
                 one,
-                parameter("include[]", "query"),
+                parameter("include[]", "query", schema=listed(INCLUDED)),
                 parameter("stream", "query"),
                 parameter("starting_after", "query", schema=count),
             ),
@@ -117,7 +120,7 @@ def operations(
                 one,
                 parameter("order", "query", schema={**STRING, "enum": ["asc", "desc"]}),
                 parameter("after", "query"),
-                parameter("limit", "query", schema=count),
+                parameter("limit", "query", schema=UP_TO_100),
             ),
             **common,
         ),
