@@ -15,10 +15,21 @@ from channels_app.api.shapes import (
     shape,
     union,
 )
-from channels_app.client_api.responses import fields
 
 RESPONSE_ID: Json = {**STRING, "pattern": "^resp_[A-Za-z0-9_-]{22}$"}
-INCLUDED: Json = {**STRING, "enum": sorted(fields.INCLUDED)}
+# What else a response may hold; its reasoning alone is there.
+INCLUDED: Json = {
+    **STRING,
+    "enum": [
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "message.input_image.image_url",
+        "reasoning.encrypted_content",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    ],
+}
 UP_TO_100: Json = {**STRING, "pattern": "^0*(100|[0-9]{0,2})$", "maxLength": 15}  # MOST_ITEMS
 SCHEMAS: dict[str, Json] = {
     "ResponseRequest": shape(
