@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from django.conf import settings
 
+from channels_app.asgi import http
 from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import end_of_key, slot
 from channels_app.asgi.bodies import Body
@@ -132,7 +133,8 @@ class RunEndpoint(Endpoint, Generic[Frame]):
                 return
             await stop(work)
             if not gone.done():
-                headers = self.headers_of(work)
+                # Of one that is kept the same request gets the rest of the time.
+                headers = {**self.headers_of(work), **({} if work.keep else http.NO_REPEAT)}
                 raise RefusedError(504, "The answer takes too long.", headers=headers)
         finally:
             for task in (log, gone):

@@ -11,6 +11,8 @@ from channels_app.client_api.anthropic.wire import Error, ErrorFrame
 from channels_app.client_api.run_adapter import Failure
 
 OVERLOADED = 529
+# Anthropic's words, by which Claude Code knows that it has to shorten the conversation.
+TOO_LONG = "prompt is too long:"
 TYPES = {
     401: "authentication_error",
     402: "billing_error",
