@@ -11,16 +11,20 @@ import pytest
 from pytest_django import Settings
 
 from allowlist import keys
-from channels_app.client_api import failures
+from channels_app.asgi import event_stream
+from channels_app.asgi.principal import Principal
+from channels_app.client_api import acceptance, failures, run_endpoint
+from channels_app.client_api.acceptance import Ask, Work
 from channels_app.client_api.anthropic import adapter as anthropic
 from channels_app.client_api.anthropic import errors
 from channels_app.client_api.openai import adapter as openai
 from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.openai.endpoints import ChatCompletions
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED
 from channels_app.client_api.run_adapter import RunAdapter, RunConfig
 from core.messages import Message, error_message, text_message, tool_call_message
-from core.models import User
+from core.models import Run, User
 from core.providers.failures import KINDS
 from tests.core.messages.samples import SAMPLES, Event, run, whole
 from tests.loops import end_tasks
@@ -177,3 +181,78 @@ def test_an_answer_without_words_is_an_empty_text() -> None:
     assert (choice["message"]["content"], choice["finish_reason"]) == ("", "length")
     call: Any = completion(log_of(THEIRS), config)
     assert call["choices"][0]["message"]["content"] is None
+
+
+RESTARTED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1/messages": {"max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
+    "/v1/responses": {"input": "hi"},
+    "/inbound": {"text": "hi"},
+}
+
+
+async def while_stopping(path: str, body: Any, **heads: str) -> gateway_data.Answer:
+    """Return the answer of a process that is being stopped."""
+    event_stream.stopping().set()
+    try:
+        return await gateway_data.call("POST", path, orjson.dumps(body), heads)
+    finally:
+        await end_tasks()
+
+
+def heads_of(user: User) -> dict[str, str]:
+    """Return the headers of a person's program."""
+    _, token = keys.create(name="program", user=user, scopes=["chat", "inbound"])
+    return {
+        "host": gateway_data.HOST,
+        "content-type": "application/json",
+        "authorization": f"Bearer {token}",
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("path", "stream"),
+    [(path, stream) for path in RESTARTED for stream in (False, True)][:-1],
+)
+def test_a_request_is_told_that_its_process_is_stopped(
+    path: str, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection was cut, after which clients ask again while the run goes on. So is one that
+    waits for the first text of its stream; the streams of /inbound have begun by then.
+    """
+    monkeypatch.setattr(event_stream, "LAST_SECONDS", 0.01)
+    body = {"model": "default", **RESTARTED[path], "stream": stream}
+    if path == "/inbound":
+        body.pop("model")
+    user = User.objects.create(username="program")
+    found = asyncio.run(while_stopping(path, body, **heads_of(user)))
+    run = Run.objects.get()
+    assert (found.status, "restarts" in found.body.decode()) == (503, True)
+    if path == "/inbound":
+        assert orjson.loads(found.body)["run_id"] == run.public_id
+        assert run.cancel_requested_at is None
+    else:
+        assert found.headers["retry-after"] == "2"
+        assert "x-should-retry" not in found.headers
+        assert run.cancel_requested_at is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_whose_tools_have_acted_goes_on_when_its_process_is_stopped() -> None:
+    """Its client would begin another one; with an idempotency key it gets the same one."""
+    user = User.objects.create(username="program")
+    ask = Ask(model="", messages=[{"role": "user", "content": "hi"}])
+    run = acceptance.accept(Principal(user=user), ask, "", None).run
+    assert run is not None
+    run.options["tools"] = [{"type": "function", "function": {"name": "weather"}}]
+    work = Work(run=run, language="", keep=False)
+    assert run_endpoint.has_acted(work, log_of(THEIRS, OWN))
+    assert not run_endpoint.has_acted(work, log_of(THEIRS))
+    found = asyncio.run(ChatCompletions().left(work, has_acted=True))
+    assert found.headers["x-should-retry"] == "false"
+    assert run.public_id in str(found)
+    kept = replace(work, keep=True)
+    assert "x-should-retry" not in asyncio.run(ChatCompletions().left(kept, has_acted=True)).headers
+    run.refresh_from_db()
+    assert run.cancel_requested_at is None
