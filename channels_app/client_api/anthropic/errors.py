@@ -61,6 +61,6 @@ def rates(headers: http.Headers) -> http.Headers:
 
 def headers_of(failure: Failure) -> http.Headers:
     """Return the headers that tell a client whether and when to repeat a failed run."""
-    headers = failures.repeats(failure)
-    is_limited = status_of(failure) == 429 and "x-should-retry" not in headers
+    kind, headers = failures.kind_of(failure), failures.repeats(failure)
+    is_limited = kind is not None and kind.is_retried and kind.status == 429
     return {**rates(headers), **headers} if is_limited else headers

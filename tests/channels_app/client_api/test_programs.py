@@ -22,7 +22,7 @@ from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.openai.endpoints import ChatCompletions
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED
-from channels_app.client_api.run_adapter import RunAdapter, RunConfig
+from channels_app.client_api.run_adapter import Failure, RunAdapter, RunConfig
 from core.messages import Message, error_message, text_message, tool_call_message
 from core.models import Run, User
 from core.providers.failures import KINDS
@@ -256,3 +256,15 @@ def test_a_run_whose_tools_have_acted_goes_on_when_its_process_is_stopped() -> N
     assert "x-should-retry" not in asyncio.run(ChatCompletions().left(kept, has_acted=True)).headers
     run.refresh_from_db()
     assert run.cancel_requested_at is None
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(60, ""), (60.5, "false"), (3600, "false")])
+def test_a_client_does_not_wait_longer_than_a_minute(seconds: float, expected: str) -> None:
+    """Anthropic's slept for all of an hour, without a word; older ones of OpenAI, for which that is
+    too long, asked again after a second.
+    """
+    limited = Failure(code="rate_limited", text="Later.", data={"retry_after": seconds})
+    for headers in (failures.headers_of(limited), errors.headers_of(limited)):
+        assert headers.get("x-should-retry", "") == expected
+        assert int(headers["Retry-After"]) >= seconds
+        assert any("reset-requests" in name or "requests-reset" in name for name in headers)
