@@ -139,7 +139,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
             tasks = {log, gone, stops}
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if stops.done() and not (log.done() or gone.done()):
-                await asyncio.wait({log}, timeout=event_stream.LAST_SECONDS)
+                await asyncio.wait({log}, timeout=event_stream.ANSWER_SECONDS)
             if log.done():
                 log.result()
                 await self.answer_log(work, found)

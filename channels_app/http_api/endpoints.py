@@ -62,6 +62,8 @@ class KeyEndpoint(Endpoint):
         try:
             tasks = {reading, stops}
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if stops.done():
+                await asyncio.wait({reading}, timeout=event_stream.ANSWER_SECONDS)
             if reading.done():
                 body = reading.result()
             elif stops.done():

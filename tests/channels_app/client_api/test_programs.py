@@ -221,7 +221,7 @@ def test_a_request_is_told_that_its_process_is_stopped(
     """Its connection was cut, after which clients ask again while the run goes on. So is one that
     waits for the first text of its stream; the streams of /inbound have begun by then.
     """
-    monkeypatch.setattr(event_stream, "LAST_SECONDS", 0.01)
+    monkeypatch.setattr(event_stream, "ANSWER_SECONDS", 0.01)
     body = {"model": "default", **RESTARTED[path], "stream": stream}
     if path == "/inbound":
         body.pop("model")
