@@ -33,7 +33,11 @@ from core.models import User
 user = User.objects.create(username="ada", is_owner=True, is_staff=True)
 print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
 """
-UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$", r"(?s)^v1/messages/.*$"}
+UNDOCUMENTED = {
+    r"(?s)^v1(?:/.*)?$",
+    r"(?s)^v1/messages/.*$",
+    r"^(?:chat/completions|responses|messages|models|embeddings|audio/[a-z]+)/?$",
+}
 
 
 METHODS = ("get", "post", "put", "patch", "delete", "trace")
