@@ -322,14 +322,16 @@ def endless(kind: str) -> Step:
     }
     if kind == "calls":
         return [ToolCallDelta(index=number, name="nope") for number in range(50_000)]
+    if kind == "data of calls":
+        return [ToolCallDelta(index=number, name="nope", extra=piece) for number in range(50)]
     return [made[kind]] * 50
 
 
-@pytest.mark.parametrize("kind", ["text", "thinking", "arguments", "calls"])
+@pytest.mark.parametrize("kind", ["text", "thinking", "arguments", "calls", "data of calls"])
 async def test_an_answer_ends_at_its_bound_and_says_so(
     kind: str, events: Events, settings: Settings
 ) -> None:
-    """In any mix of text, reasoning, arguments of a call, and calls."""
+    """In any mix of text, reasoning, arguments of a call, calls, and what its server wants back."""
     settings.LLM_CONTEXT_TOKENS = 1000
     model = Model([*endless(kind), Finish("stop")])
     it = turn(model, events)
