@@ -172,7 +172,7 @@ def size_of(delta: Delta) -> int:
         case TextDelta() | ThinkingDelta():
             return len(delta.text.encode())
         case ToolCallDelta():
-            return len(delta.arguments) + len(delta.extra) + CALL_BYTES
+            return len(delta.arguments) + CALL_BYTES
     return 0
 
 

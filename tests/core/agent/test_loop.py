@@ -14,6 +14,7 @@ from core.messages import Message, MessageDict, fold, to_dict
 from core.models import ChatSession, Run
 from core.models import Message as Line
 from core.providers.base import (
+    EXTRA,
     Delta,
     Finish,
     ModelRequest,
@@ -171,6 +172,19 @@ async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Eve
     assert len(events.of("tool_call")) == 4
 
 
+async def test_the_data_beside_very_many_calls_is_not_kept(events: Events) -> None:
+    """A hostile server may send 64 KB with each of thousands of calls."""
+    asked: Step = [
+        ToolCallDelta(index=number, name="nope", arguments="{}", extra="x" * 1000)
+        for number in range(100)
+    ]
+    model = Model([*asked, Finish("tool_calls")], DONE)
+    await turn(model, events).run()
+    (calls,) = [each["tool_calls"] for each in model.requests[1].messages if "tool_calls" in each]
+    kept = [EXTRA in each for each in calls]
+    assert (len(calls), sum(kept), all(kept[:32])) == (100, 32, True)
+
+
 async def test_text_before_a_call_is_stored_once(events: Events) -> None:
     model = Model(
         [TextDelta("one"), *call("nope"), Finish("tool_calls")],
@@ -322,16 +336,14 @@ def endless(kind: str) -> Step:
     }
     if kind == "calls":
         return [ToolCallDelta(index=number, name="nope") for number in range(50_000)]
-    if kind == "data of calls":
-        return [ToolCallDelta(index=number, name="nope", extra=piece) for number in range(50)]
     return [made[kind]] * 50
 
 
-@pytest.mark.parametrize("kind", ["text", "thinking", "arguments", "calls", "data of calls"])
+@pytest.mark.parametrize("kind", ["text", "thinking", "arguments", "calls"])
 async def test_an_answer_ends_at_its_bound_and_says_so(
     kind: str, events: Events, settings: Settings
 ) -> None:
-    """In any mix of text, reasoning, arguments of a call, calls, and what its server wants back."""
+    """In any mix of text, reasoning, arguments of a call, and calls."""
     settings.LLM_CONTEXT_TOKENS = 1000
     model = Model([*endless(kind), Finish("stop")])
     it = turn(model, events)
