@@ -16,6 +16,7 @@ import aiohttp
 import orjson
 
 from core.lib.safe_fetch import RefusedAddressError
+from core.lib.text import one_line
 from core.providers import addresses, resent, returned
 from core.providers.base import (
     MOST_EXTRA,
@@ -162,10 +163,11 @@ class OpenAICompatible:
         does not take, is sent again. Raises ProviderError.
         """
         model = request.model or self._model
+        wanted, known = self._wanted[model], self._refused[model]
         while True:
-            wanted, known = self._wanted[model], self._refused[model]
             async with self._post(self._body(request, wanted, known)) as answer:
                 if answer.status == 200 and answer.content_type not in NO_STREAMS:
+                    self._learn(model, wanted, known)
                     yield answer
                     return
                 error = await refusal(answer)
@@ -174,12 +176,19 @@ class OpenAICompatible:
                 error.reason, request, known, may_lack_tools=self._may_lack_tools
             )
             if lacking:
-                self._wanted[model] |= {lacking}
+                wanted |= {lacking}
             elif refused:
-                logger.warning("model %s refuses %s: they are not sent so again", model, refused)
-                self._refused[model] |= {refused}
+                known |= {refused}
             else:
                 raise error
+
+    def _learn(self, model: str, wanted: frozenset[str], refused: frozenset[str]) -> None:
+        """Remember what a model's server wants and refuses: it has taken a request without."""
+        self._wanted[model] |= wanted
+        for each in refused - self._refused[model]:
+            about = one_line(each, 80)
+            logger.warning("model %s refuses %s: they are not sent so again", model, about)
+        self._refused[model] = resent.remembered(self._refused[model], refused)
 
     def _post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.
