@@ -29,6 +29,8 @@ MARK_LENGTH = 12
 # around it.
 BETWEEN = re.compile(r"[\W_]+")
 TYPED = re.compile(r"(/link(?:@\w+)?)\s+[\W_]{0,2}\w{4}[\W_]{0,3}\w{4}(?!\w)", re.IGNORECASE)
+# Characters of a code as it is typed. Normalising takes the square of a text's length.
+MOST_TYPED = 64
 SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
 WINDOW = timedelta(hours=1)
 
@@ -106,6 +108,11 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     data: dict[str, object] = {"identity": f"{address.kind}:{value}", "on": str(address.account)}
     _record("link.used", row.user, f"user:{row.user.pk}", data, now)
     return row.user
+
+
+def end_open(*, user_id: int) -> None:
+    """End the code that a user may still send: it was asked for with a right that has ended."""
+    LinkCode.objects.filter(user_id=user_id, used_at=None).delete()
 
 
 def mark(code: str) -> str:
@@ -192,8 +199,9 @@ def _is_spent(address: Address, value: str) -> bool:
 
 
 def _digest(code: str) -> str:
-    # Full-width letters and digits become those of the alphabet.
-    plain = BETWEEN.sub("", unicodedata.normalize("NFKC", code)).upper()
+    # Full-width letters and digits become those of the alphabet. A longer text is no code.
+    typed = unicodedata.normalize("NFKC", code) if len(code) <= MOST_TYPED else ""
+    plain = BETWEEN.sub("", typed).upper()
     key = settings.SECRET_KEY.encode()
     return hmac.new(key, b"link code " + plain.encode(), hashlib.sha256).hexdigest()
 

@@ -219,7 +219,8 @@ class BlockPattern(models.Model):
 class LinkCode(models.Model):
     """A code that a user sends on another channel to link it; stored as a hash.
 
-    open -> used once | expired. Creating a new one ends the user's open ones.
+    open -> used once | expired. Creating a new one ends the user's open ones, and so does a change
+    of an identity by an owner.
     ``identity_expires_at``: the expiry of the requesting identity; the linked identity has the
     same.
     """

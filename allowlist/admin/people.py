@@ -22,7 +22,7 @@ from django.views.decorators.http import require_POST
 from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from allowlist import revocation, sign_in
+from allowlist import link_codes, revocation, sign_in
 from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
@@ -326,9 +326,13 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         formset: Any,
         change: Any,
     ) -> None:
-        """Record each changed identity; end the runs of a removed one ([A9])."""
+        """Record each changed identity; end the runs of a removed one ([A9]), and a link code that
+        it may have asked for.
+        """
         olds = {row.pk: row for row in ChannelIdentity.objects.filter(user=form.instance.pk)}
         formset.save()
+        if formset.changed_objects or formset.deleted_objects:
+            link_codes.end_open(user_id=form.instance.pk)  # before the audit, as its use
         for row, _ in formset.changed_objects:
             self.record(request, "changed", row, {"user": row.user_id, "before": str(olds[row.pk])})
             _end(olds[row.pk])

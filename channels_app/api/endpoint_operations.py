@@ -19,7 +19,7 @@ from channels_app.api.shapes import (
     ref,
     shape,
 )
-from channels_app.asgi.fields import MAX_CHAT_ID, MOST_EVENT_DIGITS
+from channels_app.asgi.fields import MAX_CHAT_ID, MAX_RUN_ID, MOST_EVENT_DIGITS
 
 WORDS = {
     "200": "OK.",
@@ -168,6 +168,7 @@ LAST_EVENT = parameter("Last-Event-ID", "header", schema=EVENT)
 OF_RUN = {**STRING, "pattern": f"^([A-Za-z0-9_-]{{22}}\\.)?[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
 LAST_OF_RUN = parameter("Last-Event-ID", "header", schema=OF_RUN)
 THREAD = {**CHAT, "name": "thread"}
+RUN = {**PRINTABLE, "maxLength": MAX_RUN_ID}
 ANSWER = content(ref("Answer"))
 FINISHED = dict.fromkeys(("200", "202", "409", "502", "504"), ANSWER)
 FILE = {status: {"*/*": {"schema": STRING}} for status in ("200", "206")}
@@ -327,7 +328,7 @@ AG_UI: Operations = {
         tag="ag-ui",
         answers={"200": EVENTS},
         errors=("404",),
-        parameters=(THREAD, LAST_OF_RUN, parameter("runId", "query")),
+        parameters=(THREAD, LAST_OF_RUN, parameter("runId", "query", schema=RUN)),
     ),
     ("/ag-ui/{thread}/stop", "post"): operation(
         "Stop the run of a thread.",

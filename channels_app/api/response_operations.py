@@ -17,6 +17,20 @@ from channels_app.api.shapes import (
 )
 
 RESPONSE_ID: Json = {**STRING, "pattern": "^resp_[A-Za-z0-9_-]{22}$"}
+# What else a response may hold; its reasoning alone is there.
+INCLUDED: Json = {
+    **STRING,
+    "enum": [
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "message.input_image.image_url",
+        "reasoning.encrypted_content",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    ],
+}
+UP_TO_100: Json = {**STRING, "pattern": "^0*(100|[0-9]{0,2})$", "maxLength": 15}  # MOST_ITEMS
 SCHEMAS: dict[str, Json] = {
     "ResponseRequest": shape(
         ("model", "input"),
@@ -89,7 +103,7 @@ def operations(
             errors=("404",),
             parameters=(
                 one,
-                parameter("include[]", "query"),
+                parameter("include[]", "query", schema=listed(INCLUDED)),
                 parameter("stream", "query"),
                 parameter("starting_after", "query", schema=count),
             ),
@@ -117,7 +131,7 @@ def operations(
                 one,
                 parameter("order", "query", schema={**STRING, "enum": ["asc", "desc"]}),
                 parameter("after", "query"),
-                parameter("limit", "query", schema=count),
+                parameter("limit", "query", schema=UP_TO_100),
             ),
             **common,
         ),

@@ -147,8 +147,7 @@ def part(value: Any, field: str, *, with_pictures: bool) -> Json:
         url = given.get("url") if isinstance(given, dict) else given
         if not isinstance(url, str):
             raise refused("must have a url", f"{field}.image_url")
-        images.check(url, field=f"{field}.image_url.url")
-        picture: Json = {"url": url}
+        picture: Json = {"url": images.check(url, field=f"{field}.image_url.url")}
         if isinstance(given, dict) and given.get("detail") in ("auto", "low", "high"):
             picture["detail"] = given["detail"]
         return {"type": "image_url", "image_url": picture}

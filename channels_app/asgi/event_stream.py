@@ -15,6 +15,7 @@ from channels_app.asgi.http import Headers, Send
 from core.lib.per_loop import per_loop
 
 LAST_SECONDS = 1.5  # of a stream whose process is stopped
+ANSWER_SECONDS = 3.0  # of an answer without a stream: the process ends after five
 RESTARTS = "The gateway restarts. The run goes on."
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
 

@@ -32,6 +32,8 @@ JSON_TYPE = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECA
 # No two kinds of spaces side by side: a header of spaces would be tried in each division of them.
 JSON_CHARSET = re.compile(r"(?:charset\s*=\s*\"?utf-?8\"?)?\s*;?", re.IGNORECASE)
 RETRY_SECONDS = "5"  # the default for a 429
+# The official clients of /v1 obey this: they repeat a 429 and any 5xx by themselves otherwise.
+NO_REPEAT: Headers = {"x-should-retry": "false"}
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",

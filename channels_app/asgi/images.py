@@ -19,16 +19,22 @@ BEGINNINGS = {
 Get = Callable[[str], Awaitable[Fetched]]
 
 
-def check(url: str, *, field: str) -> None:
-    """Raise RefusedError unless ``url`` can be a picture: a valid data URL, or http(s)."""
+def check(url: str, *, field: str) -> str:
+    """Return the address of a picture: http(s), or a valid data URL with its type as the servers of
+    models know it. Raises RefusedError.
+    """
     if url.startswith("data:"):
-        check_data_url(url, field=field)
-    elif not url.startswith(("http://", "https://")):
+        return checked_data_url(url, field=field)
+    if not url.startswith(("http://", "https://")):
         raise RefusedError(400, f"{field} must be a data URL or an http(s) address.", field=field)
+    return url
 
 
-def check_data_url(url: str, *, field: str) -> None:
-    """Raise RefusedError unless ``url`` is base64 of a picture of the declared type."""
+def checked_data_url(url: str, *, field: str) -> str:
+    """Return a data URL that is base64 of a picture of the declared type. Raises RefusedError.
+
+    Anthropic and Google refuse ``image/jpg``, and parameters of a type.
+    """
     head, comma, data = url.partition(",")
     if not comma or not head.endswith(";base64"):
         raise RefusedError(400, f"{field} must be a base64 data URL.", field=field)
@@ -41,8 +47,13 @@ def check_data_url(url: str, *, field: str) -> None:
     kind = head.removeprefix("data:").split(";", 1)[0].lower()
     if kind == "image/jpg":
         kind = "image/jpeg"
-    if kind_of(content) != kind:
+    found = kind_of(content)
+    if found and found != kind:
+        text = f"{field} is {found}, but is declared as another type."
+        raise RefusedError(400, text, field=field)
+    if not found:
         raise RefusedError(400, f"{field} must be a PNG, JPEG, GIF or WebP picture.", field=field)
+    return f"data:{kind};base64,{data}"
 
 
 def kind_of(content: bytes) -> str:

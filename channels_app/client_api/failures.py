@@ -8,6 +8,11 @@ from core.providers.failures import KINDS, Kind
 
 KIND_OF_NAME = {kind.name: kind for kind in KINDS.values()}
 OWN_STATUS = {"too_long": 504, "internal": 500}
+# Anthropic's client waits for hours, without a word; older ones of OpenAI ask again at once.
+LONGEST_WAIT_SECONDS = 60
+# By these words clients know that a conversation is too long for its model: LiteLLM, and agents
+# that shorten it then. A code of its own has only OpenAI's error.
+TOO_LONG = "This model's maximum context length is exceeded."
 
 
 def kind_of(failure: Failure) -> Kind | None:
@@ -21,6 +26,14 @@ def status_of(failure: Failure) -> int:
     return kind.status if kind else OWN_STATUS.get(failure.code, 502)
 
 
+def message_of(failure: Failure, *, too_long: str = TOO_LONG) -> str:
+    """Return the text of an error. ``too_long``: the words of an API for a conversation that does
+    not fit.
+    """
+    is_too_long = kind_of(failure) is KINDS["context_length"]
+    return f"{too_long} {failure.text}" if is_too_long else failure.text
+
+
 def rates(headers: http.Headers) -> http.Headers:
     """Return the rate limit headers that clients of OpenAI read besides ``Retry-After``."""
     seconds = headers.get("Retry-After", http.RETRY_SECONDS)
@@ -28,14 +41,18 @@ def rates(headers: http.Headers) -> http.Headers:
 
 
 def repeats(failure: Failure) -> dict[str, str]:
-    """Return the headers that tell a client of any API whether and when to repeat a failed run."""
+    """Return the headers that tell a client of any API whether and when to repeat a failed run.
+
+    Not one of which the gateway's tools have done a part: they would do it again. Nor one that
+    failed by itself, as one with too many steps, nor one after a time for which no person waits.
+    """
     kind = kind_of(failure)
     seconds = failure.data.get("retry_after")
     known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     headers = {"Retry-After": str(math.ceil(float(str(seconds))))} if known else {}
-    if kind is not None and not kind.is_retried:
-        # The official clients obey this: they would repeat a 502 or a 429 otherwise.
-        return {**headers, "x-should-retry": "false"}
+    is_far = known and float(str(seconds)) > LONGEST_WAIT_SECONDS
+    if kind is None or not kind.is_retried or failure.has_acted or is_far:
+        return {**headers, **http.NO_REPEAT}
     return headers
 
 

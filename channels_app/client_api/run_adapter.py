@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar, assert_never
 
+import orjson
+
 from channels_app.rendering.links import Citation, Links, citations
 from channels_app.rendering.text import one_line
 from channels_app.rendering.translations import wording
@@ -54,7 +56,7 @@ class RunConfig:
 
     ``client_tools`` are the names of the tools that the client offered and runs itself; ``locale``
     is the language of fixed phrases; ``model`` the name that the client asked for; ``created`` is
-    in seconds since 1970. ``wants_json``: the client asked for JSON, which a notice in the middle
+    in seconds since 1970. ``wants_json``: the client asked for JSON, which a line of the gateway
     would spoil.
     """
 
@@ -71,12 +73,13 @@ class RunConfig:
 class Failure:
     """Why a run failed: the ``code`` of its error message (a kind of failure of
     core.providers.failures, ``stream_error``, …), and a text for the person. ``data``: of the end
-    of the run.
+    of the run. ``has_acted``: the gateway's own tools were called before.
     """
 
     code: str
     text: str
     data: Mapping[str, object] = field(default_factory=dict)
+    has_acted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +134,14 @@ class RunAdapter(ABC, Generic[Frame]):
         self.links = config.links
         self.locale = config.locale
         self.client_tools = config.client_tools
+        self.wants_json = config.wants_json
         self.words = wording(config.locale)
         self.failure: Failure | None = None
         self.number = 0
         self.has_ended = False
         # It ended with an error, because the text that was sent is not that of the answer.
         self.is_void = False
+        self.has_acted = False
         # The text that was sent and the one that was to be sent, by key; kept for JSON only.
         self._json: dict[str, tuple[str, str]] | None = {} if config.wants_json else None
         self._has_begun = False
@@ -348,7 +353,9 @@ class RunAdapter(ABC, Generic[Frame]):
         if not self.first(f"call:{call_id}"):
             return []
         name = message.props.get("name") or ""
-        show = self.client_call if name in self.client_tools else self.own_call
+        is_own = name not in self.client_tools
+        self.has_acted = self.has_acted or is_own
+        show = self.own_call if is_own else self.client_call
         return show(call_id, name, message.props.get("arguments") or "{}")
 
     def _event(self, message: EventMessage) -> list[Frame]:
@@ -382,12 +389,11 @@ class RunAdapter(ABC, Generic[Frame]):
         return 1, [*frames, *self.end(end)]
 
     def _failure(self, data: Mapping[str, object]) -> Failure:
-        if self._error is None:
-            text = str(data.get("error") or self.words.failed)
-            return Failure(code="stream_error", text=text, data=data)
-        code = self._error.props.get("code") or "server_error"
-        text = self._error.props.get("message") or self.words.failed
-        return Failure(code=code, text=text, data=data)
+        code, text = "stream_error", str(data.get("error") or self.words.failed)
+        if self._error is not None:
+            code = self._error.props.get("code") or "server_error"
+            text = self._error.props.get("message") or self.words.failed
+        return Failure(code=code, text=text, data=data, has_acted=self.has_acted)
 
 
 class ProseAdapter(RunAdapter[Frame]):
@@ -403,9 +409,14 @@ class ProseAdapter(RunAdapter[Frame]):
     def line(self, text: str) -> list[Frame]:
         """Add a text of its own to the answer."""
 
+    def beside(self, text: str) -> list[Frame]:
+        """Add a line that the model did not write; none to JSON, which could not be parsed then."""
+        return [] if self.wants_json else self.line(text)
+
     def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
-        """Keep sources for the list at the end."""
-        self._retrievals[message.message_id or str(len(self._retrievals))] = message
+        """Keep sources for the list at the end, which an answer in JSON has not."""
+        if not self.wants_json:
+            self._retrievals[message.message_id or str(len(self._retrievals))] = message
         return []
 
     def citations(self) -> list[Citation]:
@@ -414,17 +425,17 @@ class ProseAdapter(RunAdapter[Frame]):
 
     def medium(self, message: Medium) -> list[Frame]:
         """Convert a medium to a line of the answer."""
-        return self.line(self.links.markdown(message))
+        return self.beside(self.links.markdown(message))
 
     def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
         """Convert a card to a line of the answer."""
         if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
             return []
-        return self.line(self.links.markdown(message))
+        return self.beside(self.links.markdown(message))
 
     def harmless_error(self, message: ErrorMessage) -> list[Frame]:
         """Convert an error that did not end the run to a line of the answer."""
-        return self.line(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
+        return self.beside(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
 
 
 def after(
@@ -496,3 +507,22 @@ def final_log(
         if completed or not (isinstance(message, ToolCallMessage) and transcript.is_open(message))
     ]
     return [*before, *map(to_dict, whole), *ends], end
+
+
+def json_alone(settled: list[MessageDict]) -> list[MessageDict]:
+    """Return a finished log without the texts beside its answer in JSON: a model may say something
+    before it calls a tool, and the gateway adds lines. Unchanged where no text is JSON.
+    """
+    texts = [each for each in settled if each["type"] == "text"]
+    answers = [each for each in texts if is_json(str(each["props"].get("content") or ""))]
+    if not answers:
+        return settled
+    return [each for each in settled if each["type"] != "text" or each is answers[-1]]
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is a JSON object or list."""
+    try:
+        return isinstance(orjson.loads(text), dict | list)
+    except orjson.JSONDecodeError:
+        return False

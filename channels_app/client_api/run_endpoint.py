@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 
+from channels_app.asgi import event_stream, http
 from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import end_of_key, slot
 from channels_app.asgi.bodies import Body
@@ -24,6 +25,10 @@ from core.messages import MessageDict
 
 # The longest wait of a stream's head for the first text; usual proxies wait 60 s for a head.
 HEAD_SECONDS = 45.0
+# Of a client whose request was not answered before its process was stopped.
+RESTART_SECONDS = "2"
+RESTARTS_NOW = "The gateway restarts. Try again in a moment."
+IN_TRANSCRIPT = "its answer is in the transcript."
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
@@ -82,7 +87,10 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         async with contextlib.aclosing(self.log_of(work, adapter, is_cut=bool(seen))) as log:
             opening: Numbered[Frame] | None = []
             if self.waits_for_text and not seen:
-                opening = await unless_gone(self.incoming, opening_of(log, adapter))
+                stops = event_stream.stopping()
+                opening = await unless_gone(self.incoming, opening_of(log, adapter), stops=stops)
+                if opening is None and stops.is_set():
+                    raise await self.left(work, has_acted=adapter.has_acted)
             if opening is None:
                 await stop(work)
             elif adapter.failure is not None and not seen and self.waits_for_text:
@@ -122,23 +130,44 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Answer the run as one JSON object; it is stopped when the client leaves or waits too
         long, unless the work is kept.
         """
-        log = asyncio.ensure_future(whole_log(work))
+        found: list[MessageDict] = []
+        log = asyncio.ensure_future(read_log(work, found))
         gone = asyncio.ensure_future(self.incoming.gone())
+        stops = asyncio.ensure_future(event_stream.stopping().wait())
         seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
         try:
-            await asyncio.wait({log, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            tasks = {log, gone, stops}
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if stops.done() and not (log.done() or gone.done()):
+                await asyncio.wait({log}, timeout=event_stream.ANSWER_SECONDS)
             if log.done():
-                await self.answer_log(work, log.result())
+                log.result()
+                await self.answer_log(work, found)
                 return
+            if stops.done() and not gone.done():
+                raise await self.left(work, has_acted=has_acted(work, found))
             await stop(work)
             if not gone.done():
-                headers = self.headers_of(work)
+                # Of one that is kept the same request gets the rest of the time.
+                headers = {**self.headers_of(work), **({} if work.keep else http.NO_REPEAT)}
                 raise RefusedError(504, "The answer takes too long.", headers=headers)
         finally:
-            for task in (log, gone):
+            for task in (log, gone, stops):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(log, gone, return_exceptions=True)
+                await asyncio.gather(log, gone, stops, return_exceptions=True)
+
+    async def left(self, work: Work, *, has_acted: bool) -> RefusedError:
+        """Return the error of a request whose process is stopped before it is answered. Its run is
+        stopped as where the client left, and the client asks again; but one whose tools have acted
+        goes on, and is not to be repeated.
+        """
+        headers = {**self.headers_of(work), "Retry-After": RESTART_SECONDS}
+        if work.keep or not has_acted:
+            await stop(work)
+            return RefusedError(503, RESTARTS_NOW, headers=headers)
+        text = f"{event_stream.RESTARTS} Its id is {work.run.public_id}; {IN_TRANSCRIPT}"
+        return RefusedError(503, text, headers={**headers, **http.NO_REPEAT})
 
     def seen(self) -> int:
         """Return the number in ``Last-Event-ID``; 0 without one. Raises RefusedError 400."""
@@ -219,18 +248,21 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
                 await self.answer_run(work)
 
 
-async def unless_gone(incoming: Body, begins: Awaitable[Result]) -> Result | None:
-    """Return the result of ``begins``; None when the client left first."""
+async def unless_gone(
+    incoming: Body, begins: Awaitable[Result], *, stops: asyncio.Event | None = None
+) -> Result | None:
+    """Return the result of ``begins``; None when the client left first, or ``stops`` was set."""
     begun = asyncio.ensure_future(begins)
-    gone = asyncio.ensure_future(incoming.gone())
+    ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(incoming.gone())]
+    ends += [asyncio.ensure_future(stops.wait())] if stops is not None else []
     try:
-        await asyncio.wait({begun, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({begun, *ends}, return_when=asyncio.FIRST_COMPLETED)
         return begun.result() if begun.done() else None
     finally:
-        for task in (begun, gone):
+        for task in (begun, *ends):
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(begun, gone, return_exceptions=True)
+            await asyncio.gather(begun, *ends, return_exceptions=True)
 
 
 async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Numbered[Frame]:
@@ -248,8 +280,23 @@ async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Numbere
 
 async def whole_log(work: Work) -> list[MessageDict]:
     """Return all events of a run, once it has ended."""
+    found: list[MessageDict] = []
+    await read_log(work, found)
+    return found
+
+
+async def read_log(work: Work, found: list[MessageDict]) -> None:
+    """Add the events of a run to ``found`` as they come, until it has ended."""
     async with contextlib.aclosing(follow_run.follow(work.run)) as log:
-        return [event async for event in log if event is not None]
+        async for event in log:
+            found += [event] if event is not None else []
+
+
+def has_acted(work: Work, log: list[MessageDict]) -> bool:
+    """Return whether a run has called tools of the gateway."""
+    theirs = acceptance.tool_names(work.run)
+    calls = [each["props"].get("name") for each in log if each["type"] == "tool_call"]
+    return any(name and name not in theirs for name in calls)
 
 
 async def stop(work: Work) -> None:

@@ -30,6 +30,8 @@ from core.files import storage
 from core.lib.ids import is_public_id
 from core.models import ChannelAccount, Run
 
+TAKES_LONGER = "The answer takes longer."
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -51,23 +53,28 @@ class KeyEndpoint(Endpoint):
     key_scope = ApiKey.Scope.INBOUND
 
     async def answer_run(self, work: Work) -> None:
-        """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long."""
-        body: dict[str, Any] = {}
+        """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long, and
+        503 with it when this process is stopped first.
+        """
+        reading = asyncio.ensure_future(answer_of(work))
+        stops = asyncio.ensure_future(event_stream.stopping().wait())
+        seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
         try:
-            async with asyncio.timeout(settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None):
-                async for _, frame in frames_of(work):
-                    if frame is not None and frame["event"] == "done":
-                        body = {key: value for key, value in frame.items() if key != "event"}
-        except TimeoutError:
-            late = {
-                **pending(work),
-                "ok": False,
-                "status": 504,
-                "error": "The answer takes longer.",
-            }
-            await self.answer(504, {**pending(work), **late}, work.headers)
-            return
-        await self.answer(int(body["status"]), body, work.headers)
+            tasks = {reading, stops}
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if stops.done():
+                await asyncio.wait({reading}, timeout=event_stream.ANSWER_SECONDS)
+            if reading.done():
+                body = reading.result()
+            elif stops.done():
+                body = {**pending(work), "ok": False, "status": 503, "error": event_stream.RESTARTS}
+            else:
+                body = {**pending(work), "ok": False, "status": 504, "error": TAKES_LONGER}
+            await self.answer(int(body["status"]), body, work.headers)
+        finally:
+            for task in (reading, stops):
+                task.cancel()
+            await asyncio.gather(reading, stops, return_exceptions=True)
 
     async def stream_run(self, work: Work, *, after: int, fresh: bool) -> None:
         """Answer the run's events after the number ``after`` as a stream."""
@@ -183,6 +190,16 @@ def pending(work: Work) -> dict[str, Any]:
         "run_id": work.run.public_id,
         "session_id": work.session,
     }
+
+
+async def answer_of(work: Work) -> dict[str, Any]:
+    """Return the answer of a run, once it has ended."""
+    body: dict[str, Any] = {}
+    async with aclosing(frames_of(work)) as frames:
+        async for _, frame in frames:
+            if frame is not None and frame["event"] == "done":
+                body = {key: value for key, value in frame.items() if key != "event"}
+    return body
 
 
 async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:

@@ -28,7 +28,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, Delivery, User
+from core.models import ChannelAccount, ChatSession, Delivery, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
@@ -262,16 +262,18 @@ def with_answer_to_others(
     user = permissions.decide(sender=sender, now=timezone.now()).user
     if user is None:
         return meant.text
-    own = Delivery.objects.filter(
-        session__account=row,
-        session__chat=str(message.chat),
-        session__thread=str(message.thread or ""),
-        session__user=user,
-        session__closed_at__isnull=True,
-        session__for_agent=False,
-        external_message_id=str(meant.quoted.id),
-    )
-    return meant.text if own.exists() else with_quote(meant.quoted, meant.text)
+    own = ChatSession.objects.filter(
+        account=row,
+        chat=str(message.chat),
+        thread=str(message.thread or ""),
+        user=user,
+        closed_at__isnull=True,
+        for_agent=False,
+    ).first()
+    # Two statements: for one with a join PostgreSQL may read all deliveries.
+    sent = Delivery.objects.filter(session=own, external_message_id=str(meant.quoted.id))
+    is_own = own is not None and sent.exists()
+    return meant.text if is_own else with_quote(meant.quoted, meant.text)
 
 
 def quoted_media(

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 MOST_NAME = 256  # characters of a call's name in one piece
 # Characters of an id. LiteLLM's may have thousands: it writes a vendor's signature into them.
 MOST_ID = 100
+MOST_EXTRAS = 32  # calls of an answer whose ``extra`` is kept: each may be large
 
 
 @dataclass(slots=True)
@@ -53,7 +54,8 @@ class Calls:
         call.id = call.id or delta.id
         if delta.name[:MOST_NAME] != call.name:  # some servers send it with each piece
             call.name += delta.name[:MOST_NAME]
-        call.extra = call.extra or delta.extra
+        if len(self._all) <= MOST_EXTRAS:
+            call.extra = call.extra or delta.extra
         if delta.arguments:
             call.pieces.append(delta.arguments)
 

@@ -63,10 +63,10 @@ PROMISES = re.compile(
     ),
     re.IGNORECASE,
 )
-FENCE = re.compile(r"```[a-zA-Z_]*\s*(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```[a-zA-Z_]*+\s*+(.*?)```", re.DOTALL)
 NO_ARGUMENTS = {"name", "tool", "function", "tool_name", "type", "id"}  # beside arguments
 CODE = re.compile(r"(?<![\w.-])([\w.-]+)\(")
-TAGGED = re.compile(r"<(tool_call|function_call|tool)>\s*(.*?)\s*(?:</\1>|$)", re.DOTALL)
+TAGGED = re.compile(r"<(tool_call|function_call|tool)>(.*?)(?:</\1>|$)", re.DOTALL)
 
 
 def is_promise(text: str) -> bool:
@@ -115,7 +115,7 @@ def is_json(value: dict[str, Any]) -> bool:
 
 def pieces(text: str) -> list[str]:
     """Return the places where a call may be: in tags, in a fence, between the outer brackets."""
-    found = [match[2] for match in TAGGED.finditer(text)]
+    found = [match[2].strip() for match in TAGGED.finditer(text)]
     found += [match[1].strip() for match in FENCE.finditer(text)]
     start, end = text.find("{"), text.rfind("}")
     if 0 <= start < end:

@@ -16,10 +16,10 @@ SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 # for its value: =IF(A1>9,"much","").
 UNCOMPUTED = re.compile(
     rb'<c(?=[\s>])(?![^<>]*\st="str")[^<>]*>\s*<f[^<>]*(?:/>|>[^<]*</f>)\s*'
-    rb"(?:<v\s*/>|<v>\s*</v>)?\s*</c>"
+    rb"(?:<v(?:\s*/>|>\s*</v>)\s*)?</c>"
 )
 BLOCK_BYTES, OVERLAP_BYTES = 1024 * 1024, 64 * 1024  # a formula has up to 8192 characters
-LITERAL = re.compile(r'\\[^$€£¥₹₩₽₺%]|_.|\*.|\[\$-[^\]]*\]|"[^"$€£¥₹₩₽₺%]*"')
+LITERAL = re.compile(r'\\[^$€£¥₹₩₽₺%]|_.|\*.|\[\$-[^\[\]]*\]|"[^"$€£¥₹₩₽₺%]*"')
 CURRENCY = re.compile(r"\[\$([^\]-]+)|([$€£¥₹₩₽₺])")
 
 

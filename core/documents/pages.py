@@ -19,6 +19,7 @@ BLOCKS = frozenset(BLOCK_NAMES.split())
 CELLS = frozenset({"td", "th"})
 BETWEEN = " | "
 HEADING_CHARACTERS = 100
+ROW_CHARACTERS = 4_000  # a longer row of a table goes on in another line
 
 
 class Lines:
@@ -85,7 +86,8 @@ class Lines:
     def _next_cell(self) -> None:
         """Go on in the line of the cell before."""
         is_begun = any(words.strip() for words in self._words)
-        if not is_begun and self._rows and len(self.done) > self._rows[-1]:
+        has_line = bool(self._rows) and len(self.done) > self._rows[-1]
+        if not is_begun and has_line and len(self.done[-1]) < ROW_CHARACTERS:
             self._words = [self.done.pop()]
         self._words.append(BETWEEN)
 

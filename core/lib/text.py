@@ -7,7 +7,7 @@ from html import escape
 # Unicode categories of invisible characters.
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # In a quoted text it would end the quote, or begin another one.
-QUOTE_TAG = re.compile(r"<(?=\s*/?\s*quoted)", re.IGNORECASE)
+QUOTE_TAG = re.compile(r"<(?=\s*+/?\s*+quoted)", re.IGNORECASE)
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 

@@ -15,11 +15,11 @@ from .words import apostrophe
 
 _FENCE = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+(`{3,}|~{3,})(.*)\Z")
 _ROW = re.compile(r"[ \t>]*\|")
-_DELIMITERS = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*\Z")
+_DELIMITERS = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-*+:?[ \t]*+)*+\Z")
 # An ambiguous last line: markers, a number, a box, the head of an alert.
 _MARKERS = re.compile(
-    r"(?:[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*)"
-    r"(?:[-*+_=#>~`: \t]*|\d{1,9}[.)]?|\[[ xX]?\]?[ \t]*|\[![A-Za-z]*\]?)\Z"
+    r"[ \t>]*+(?:[-*+]|\d{1,9}[.)])?[ \t]*+"
+    r"(?:[-*+_=#>~`: \t]*+|\d{1,9}[.)]?|\[[ xX]?\]?[ \t]*+|\[![A-Za-z]*+\]?)\Z"
 )
 _NEW_SEGMENT = re.compile(r"[ \t>]*(?:[-*+][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t]|\Z)")
 # The part held back at the end of a line, from its first character on.

@@ -151,19 +151,21 @@ class AgentLibrary:
         """Yield the deltas of an answer; a request with what its model does not take is sent
         again.
         """
+        known = self._refused[request.model]
         while True:
-            known = self._refused[request.model]
             told, begun = resent.request_without(known, request), False
             try:
                 async with aclosing(self._deltas(told)) as found:
                     async for delta in found:
-                        begun = True
+                        if not begun:
+                            begun, before = True, self._refused[request.model]
+                            self._refused[request.model] = resent.remembered(before, known)
                         yield delta
             except ProviderError as error:
                 refused = resent.refused(error.reason, told, known)
                 if begun or not refused:
                     raise
-                self._refused[request.model] |= {refused}
+                known |= {refused}
             else:
                 return
 

@@ -247,11 +247,12 @@ class Chain:
         except ProviderError as error:
             if spent.is_visible or not sight.may_be_refusal(model, error, asked.messages):
                 raise
+            refusal = error
         blind = replace(asked, messages=sight.without_pictures(asked.messages))
         async with self._metered(model, blind, spent) as deltas:
             async for delta in deltas:
                 yield delta
-        sight.remember_refusal(model)
+        sight.remember_refusal(model, refusal)
 
     @asynccontextmanager
     async def _metered(

@@ -16,6 +16,7 @@ import aiohttp
 import orjson
 
 from core.lib.safe_fetch import RefusedAddressError
+from core.lib.text import one_line
 from core.providers import addresses, resent, returned
 from core.providers.base import (
     MOST_EXTRA,
@@ -105,7 +106,7 @@ class OpenAICompatible:
         self._adapt = adapt
         self._may_lack_tools = may_lack_tools
         # Model -> what its server refuses, and lacks; see core.providers.resent and returned.
-        self._known = defaultdict[str, frozenset[str]](frozenset)
+        self._refused = defaultdict[str, frozenset[str]](frozenset)
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
         self._session: aiohttp.ClientSession | None = None
 
@@ -160,10 +161,11 @@ class OpenAICompatible:
         does not take, is sent again. Raises ProviderError.
         """
         model = request.model or self._model
+        known = self._refused[model]
         while True:
-            known = self._known[model]
             async with self._post(self._body(request, known)) as answer:
                 if answer.status == 200 and answer.content_type not in NO_STREAMS:
+                    self._learn(model, known)
                     yield answer
                     return
                 error = await refusal(answer)
@@ -172,8 +174,13 @@ class OpenAICompatible:
             )
             if not found:
                 raise error
-            logger.warning("model %s has refused a request for its %s", model, found)
-            self._known[model] |= {found}
+            known |= {found}
+
+    def _learn(self, model: str, known: frozenset[str]) -> None:
+        """Remember what a model's server refuses and lacks: it has taken a request made so."""
+        for each in known - self._refused[model]:
+            logger.warning("model %s has refused a request for its %s", model, one_line(each, 80))
+        self._refused[model] = resent.remembered(self._refused[model], known)
 
     def _post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.

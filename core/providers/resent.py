@@ -9,7 +9,7 @@ vLLM, llama.cpp and others for models that call no tools.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,12 @@ OPTION = re.compile(
     r"|property '(?:body\.)?(\w+)' is unsupported|\b(penalty) is not enabled for"
 )
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of names such as presencePenalty, as xAI says them
+# A refusal of a value: another one may be taken.
+VALUE = re.compile(r"(?i)unsupported value|invalid \w+: only")
 PENALTIES = ("presence_penalty", "frequency_penalty")
 
+MOST_VALUE = 100  # characters of a value that is remembered
+MOST_VALUES = 50  # that are remembered of one model: people may think of any number
 USAGE = "stream_options"  # it asks for the tokens; they are estimated where none come
 NEWER = {"max_tokens": "max_completion_tokens"}
 SPARED = frozenset({"temperature", "top_p", "top_k", "reasoning_effort", USAGE, *PENALTIES})
@@ -55,9 +59,11 @@ def refused(
     """Return what a server refuses, if it has a newer name, may be left out, or may be said
     otherwise: options of how a model chooses its words, how long it thinks and whether its tokens
     are told; messages that do not alternate, and instructions; tools of which none is demanded,
-    where it is not known whether the model calls any. Empty for another ``reason``, and for what is
-    ``known``.
+    where it is not known whether the model calls any. Empty for another ``reason``, for what is
+    ``known``, and where the words are the request's own.
     """
+    if repeats(reason, request):
+        return ""
     name = option_in(reason, [each for each in request.options if each not in known])
     if NO_TOOLS.search(reason):
         is_free = may_lack_tools and request.tools and not demands_a_call(request.options)
@@ -73,7 +79,15 @@ def refused(
         name = SYSTEM if ALTERNATING in known else ALTERNATING
     elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
         name = ""
+    elif name in request.options and VALUE.search(reason):
+        name = valued(name, request.options[name])
     return "" if name in known else name
+
+
+def valued(name: str, value: Any) -> str:
+    """Return the name for one value of an option; the option's own where that is no short one."""
+    given = str(value) if isinstance(value, str | int | float) else ""
+    return f"{name}={given}" if 0 < len(given) <= MOST_VALUE else name
 
 
 def option_in(reason: str, options: Collection[str]) -> str:
@@ -87,9 +101,47 @@ def option_in(reason: str, options: Collection[str]) -> str:
     return name
 
 
+def repeats(reason: str, request: ModelRequest) -> bool:
+    """Return whether the words of a refusal are those of a person: servers quote a value that they
+    do not take, and the refusal would count for all people.
+    """
+    found = [pattern.search(reason) for pattern in (OPTION, INSTRUCTIONS, NO_TOOLS, TWO, LONG)]
+    said = [words_of(each[0]) for each in found if each is not None]
+    given = map(words_of, texts_in([request.options, request.tools])) if said else ()
+    return any(each in text for text in given for each in said)
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text, whatever is between them."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, with the names in its objects."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, Mapping):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, Sequence):
+            left += each
+
+
 def demands_a_call(options: Mapping[str, Any]) -> bool:
     """Return whether a client wants a call of a tool, and would take no text for it."""
     return options.get("tool_choice") not in (None, "auto", "none")
+
+
+def remembered(known: frozenset[str], left_out: frozenset[str]) -> frozenset[str]:
+    """Return what a model refuses, with what was left out of a request that it has taken: a refusal
+    of that alone proves nothing.
+    """
+    both = known | left_out
+    if sum("=" in each for each in both) <= MOST_VALUES:
+        return both
+    return known | {each for each in left_out if "=" not in each}
 
 
 def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +149,9 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
     if "tools" in names:
         names = names - TOOLS if demands_a_call(body) else names | TOOLS
     made = dict(body)
-    for name in names & made.keys() - {ALTERNATING}:
+    for name in made.keys() - {ALTERNATING}:
+        if not names & {name, valued(name, made[name])}:
+            continue
         value = made.pop(name)
         if name in NEWER:
             made[NEWER[name]] = value

@@ -1,5 +1,6 @@
 """Whether the model accepts pictures: by setting, else by a cached refusal."""
 
+import re
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +14,14 @@ REMEMBERED_SECONDS = 24 * 60 * 60
 # Statuses for an unsupported form of request; not a busy or broken server, nor a wrong key.
 REFUSALS = frozenset({"refused", "bad_request", "unprocessable", "unsupported"})
 refusals: TtlCache[tuple[int, str], str] = TtlCache(REMEMBERED_SECONDS)
+# Refusals of one picture, or of so many: of OpenAI (twice), Anthropic (four times), Google, vLLM
+# (three times), llama.cpp, DashScope (twice) and Groq. The model sees others.
+OF_PICTURES = re.compile(
+    r"(?i)unsupported image\. please|represent a valid image|image exceeds|could not process image"
+    r"|image does not match|image appears to be|image dimensions|process input image"
+    r"|identify image file|(?:load|process|decode) (?:the )?image|at most [1-9]\d* image"
+    r"|image length and width|image format is illegal|too many images|up to [1-9]\d* images"
+)
 
 
 def can_see(model: ModelInfo) -> bool:
@@ -31,9 +40,12 @@ def can_see(model: ModelInfo) -> bool:
     return not refusals.get((model.id, model.name))
 
 
-def remember_refusal(model: ModelInfo) -> None:
-    """Record that the model answered without the pictures, and refused with them."""
-    refusals.put((model.id, model.name), "refused")
+def remember_refusal(model: ModelInfo, error: ProviderError) -> None:
+    """Record that the model answered without the pictures, and refused with them; unless it refused
+    just these.
+    """
+    if not OF_PICTURES.search(error.reason):
+        refusals.put((model.id, model.name), "refused")
 
 
 def may_be_refusal(model: ModelInfo, error: ProviderError, messages: list[ChatMessage]) -> bool:

@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from allowlist import audit, keys, unknown_requests
+from allowlist import audit, keys, link_codes, unknown_requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.models import SourceFeedback
 from core.conversations import outbox, tool_calls
@@ -555,6 +555,37 @@ def test_a9_an_identity_that_is_removed_ends_its_runs(
     conversation.refresh_from_db()
     assert conversation.cancel_requested_at is not None
     assert AuditEntry.objects.filter(action="channelidentity.deleted").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "ends"),
+    [
+        ({"DELETE": "on"}, True),
+        ({"expires_at_0": "2020-01-01", "expires_at_1": "0:00"}, True),
+        ({}, False),
+    ],
+)
+def test_a9_an_identity_that_ends_takes_an_open_link_code_along(
+    owner_client: Client, make_user: MakeUser, changed: dict[str, str], *, ends: bool
+) -> None:
+    """[A9] It may have asked for the code, which would let another address in, for ever."""
+    ann, ben = make_user("ann", im=["42"]), make_user("ben", im=["43"])
+    account = ChannelAccount.objects.create(channel="memory", name="main")
+    now = timezone.now()
+    code, other = (link_codes.make(user=each, via="telegram", now=now) for each in (ann, ben))
+    identity = ChannelIdentity.objects.get(user=ann)
+    person = {"username": "ann", "only_listed": "on", "is_active": "on"}
+    row = {"id": str(identity.pk), "kind": "im", "value": "42", "user": str(ann.pk)} | changed
+    address = f"/admin/core/user/{ann.pk}/change/"
+    assert owner_client.post(address, person | identities(row, initial=1)).status_code == 302
+    there = link_codes.Address(account, "im", "1")
+    if ends:
+        with pytest.raises(link_codes.WrongCode):
+            link_codes.use(code=code, address=there, now=now)
+    else:
+        assert link_codes.use(code=code, address=there, now=now) == ann
+    there = link_codes.Address(account, "im", "2")
+    assert link_codes.use(code=other, address=there, now=now) == ben
 
 
 def test_a9_deactivating_a_user_cancels_their_runs(owner_client: Client, conversation: Run) -> None:

@@ -1,6 +1,7 @@
 """Codes beside other people's codes and requests, in the audit, and as people type them."""
 
 import re
+import time
 import unicodedata
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -108,6 +109,28 @@ def test_a_code_is_typed_as_people_type(
     rest = unicodedata.normalize("NFKC", link_codes.without_codes(said)).upper()
     assert code[:4] not in rest
     assert code[5:] not in rest
+
+
+def test_a_text_that_is_far_too_long_for_a_code_costs_no_time(
+    memory: ChannelAccount, now: datetime
+) -> None:
+    """Anybody may send one: marks above and below a letter are put in order, which takes the square
+    of their number, and no message is accepted meanwhile.
+    """
+    odd = "A" + "\u0301" * 30_000 + "\u0316" * 30_000
+    start = time.process_time()
+    with pytest.raises(WrongCode):
+        link_codes.use(code=odd, address=Address(memory, "im", "1"), now=now)
+    assert time.process_time() - start < 1
+
+
+def test_a_code_among_at_most_so_many_other_signs_counts(
+    ann: User, memory: ChannelAccount, now: datetime
+) -> None:
+    code = made(ann, now)
+    with pytest.raises(WrongCode):
+        link_codes.use(code=code.ljust(65), address=Address(memory, "im", "1"), now=now)
+    assert link_codes.use(code=code.ljust(64), address=Address(memory, "im", "1"), now=now) == ann
 
 
 def test_the_audit_names_the_maker_of_a_code_and_the_address_that_used_it(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from channels_app.client_api import failures
 from channels_app.client_api.anthropic import errors
 from channels_app.client_api.anthropic.wire import (
     Block,
@@ -36,6 +37,7 @@ from channels_app.client_api.run_adapter import (
     TextKind,
     Usage,
     final_log,
+    json_alone,
 )
 from channels_app.rendering.links import source_line
 
@@ -234,7 +236,8 @@ def usage_of(usage: Usage) -> WireUsage:
 
 def error_of(failure: Failure, *, request_id: str) -> Frame:
     """Return the error of a failed run, without the owner's details."""
-    return errors.body(errors.status_of(failure), failure.text, request_id=request_id)
+    text = failures.message_of(failure, too_long=errors.TOO_LONG)
+    return errors.body(errors.status_of(failure), text, request_id=request_id)
 
 
 def message(events: Iterable[Mapping[str, object]], config: Config) -> Message | Failure:
@@ -243,6 +246,7 @@ def message(events: Iterable[Mapping[str, object]], config: Config) -> Message |
     Abandoned attempts leave no trace: only the final messages are included.
     """
     settled, _ = final_log(events)
+    settled = json_alone(settled) if config.wants_json else settled
     adapter = AnthropicAdapter(config)
     frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
     if adapter.failure is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from channels_app.asgi import chat_messages, images
 from channels_app.asgi.chat_messages import DATA_PICTURE, Json, refused
+from channels_app.asgi.http import RefusedError
 from core.lib.ids import is_public_id
 
 FAILED = "[The tool failed.]"
@@ -17,6 +18,7 @@ PICTURES = "[Its pictures follow.]"
 USER_BLOCKS = "text, image, document, search_result or tool_result"
 RESULT_BLOCKS = "text, image, document, search_result or tool_reference"
 ASSISTANT_BLOCKS = "text, tool_use, thinking or redacted_thinking"
+MOST_OF_A_TYPE = 64  # characters in an error
 
 
 def conversation(system: Any, messages: Any) -> list[Json]:
@@ -62,7 +64,7 @@ def system_message(value: Any, field: str) -> list[Json]:
     said = []
     for each, where in blocks(value, field):
         if each.get("type") != "text":
-            raise refused("must be text", f"{where}.type")
+            raise unknown(each, "text", where)
         said.append(text(each, where))
     whole = "\n\n".join(filter(None, said))
     return [{"role": "system", "content": whole}] if whole else []
@@ -115,7 +117,7 @@ def assistant(value: Any, field: str, called: set[str]) -> list[Json]:
             case "thinking" | "redacted_thinking":
                 continue
             case _:
-                raise refused(f"must be {ASSISTANT_BLOCKS}", f"{where}.type")
+                raise unknown(each, ASSISTANT_BLOCKS, where)
     if len(calls) > chat_messages.MAX_CALLS:
         raise refused(f"holds more than {chat_messages.MAX_CALLS} calls", field)
     called.update(call["id"] for call in calls)
@@ -176,7 +178,20 @@ def parts(block: Json, field: str, *, allowed: str) -> list[Json]:
             return document(block, field)
         case "search_result":
             return [text_part(search_result(block, field))]
-    raise refused(f"must be {allowed}", f"{field}.type")
+    raise unknown(block, allowed, field)
+
+
+def unknown(block: Json, allowed: str, field: str) -> RefusedError:
+    """Return the error for a block of another type than those that are ``allowed``."""
+    return refused(f"must be {allowed} ({tag(block.get('type'))})", f"{field}.type")
+
+
+def tag(kind: Any) -> str:
+    """Return a type that is not known here, in the words of Anthropic's API: Claude Code asks again
+    without a feature whose type is named so.
+    """
+    shown = str(kind)[:MOST_OF_A_TYPE].encode("ascii", "backslashreplace").decode()
+    return f"Input tag '{shown}'"
 
 
 def picture(source: Any, field: str) -> Json:
@@ -193,8 +208,7 @@ def picture(source: Any, field: str) -> Json:
             raise refused("must be an http(s) address", where)
     else:
         raise refused("must be base64 or url", f"{field}.type")
-    images.check(url, field=where)
-    return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "image_url", "image_url": {"url": images.check(url, field=where)}}
 
 
 def document(block: Json, field: str) -> list[Json]:

@@ -11,6 +11,8 @@ from channels_app.client_api.anthropic.wire import Error, ErrorFrame
 from channels_app.client_api.run_adapter import Failure
 
 OVERLOADED = 529
+# Anthropic's words, by which Claude Code knows that it has to shorten the conversation.
+TOO_LONG = "prompt is too long:"
 TYPES = {
     401: "authentication_error",
     402: "billing_error",
@@ -59,6 +61,6 @@ def rates(headers: http.Headers) -> http.Headers:
 
 def headers_of(failure: Failure) -> http.Headers:
     """Return the headers that tell a client whether and when to repeat a failed run."""
-    headers = failures.repeats(failure)
-    is_limited = status_of(failure) == 429 and "x-should-retry" not in headers
+    kind, headers = failures.kind_of(failure), failures.repeats(failure)
+    is_limited = kind is not None and kind.is_retried and kind.status == 429
     return {**rates(headers), **headers} if is_limited else headers

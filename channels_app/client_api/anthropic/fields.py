@@ -72,7 +72,8 @@ def refuse_unsupported(body: Json) -> None:
         kind = each.get("type") if isinstance(each, dict) else None
         # Thinking is never sent to the model again, so there is none to clear.
         if not (isinstance(kind, str) and kind.startswith("clear_thinking_")):
-            raise refused("is not supported", f"context_management.edits[{number}].type")
+            text = f"is not supported ({content.tag(kind)})"
+            raise refused(text, f"context_management.edits[{number}].type")
 
 
 def listed(value: Any, field: str, name: str) -> list[Any]:
@@ -135,11 +136,10 @@ def tool(value: Any, field: str) -> Json:
         raise refused("must be an object", field)
     kind = value.get("type")
     if kind not in (None, "custom"):
-        shown = str(kind)[: common.MAX_WORD].encode("ascii", "backslashreplace").decode()
-        text = f"{shown} is not supported: a tool needs an input_schema"
-        if shown.startswith(("web_search", "web_fetch")):
-            text = f"{shown} is not supported: the assistant has tools of its own for the web"
-        raise refused(text, f"{field}.type")
+        text = "a tool needs an input_schema"
+        if str(kind).startswith(("web_search", "web_fetch")):
+            text = "the assistant has tools of its own for the web"
+        raise refused(f"({content.tag(kind)}) is not supported: {text}", f"{field}.type")
     if value.get("allowed_callers") not in (None, ["direct"]):
         raise refused('must be ["direct"]', f"{field}.allowed_callers")
     function: Json = {

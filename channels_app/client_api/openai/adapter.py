@@ -21,6 +21,7 @@ from typing import Literal
 
 import orjson
 
+from channels_app.client_api import failures
 from channels_app.client_api.openai.wire import (
     DONE,
     Annotation,
@@ -143,7 +144,7 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         words = f"{self.words.processing} - [{self.words.view_process}]({address})\n"
         if self.config.trace_link == "reasoning":
             return self._say("reasoning_content", f"🔍 {words}", speaker="trace")
-        return self._say("content", f"🚀 {words}", speaker="trace")
+        return [] if self.wants_json else self._say("content", f"🚀 {words}", speaker="trace")
 
     def end(self, end: End) -> list[Frame]:
         """End with the sources, the reason and, if asked for, the usage."""
@@ -224,7 +225,8 @@ def error_of(failure: Failure) -> ErrorFrame:
     """Return an error in the API's wording, where it has some, without the owner's details."""
     kind = KINDS.get(failure.code)
     named = (kind.type, kind.name) if kind else (failure.code, failure.code)
-    return {"error": {"message": failure.text, "type": named[0], "code": named[1], "param": None}}
+    text = failures.message_of(failure)
+    return {"error": {"message": text, "type": named[0], "code": named[1], "param": None}}
 
 
 def content_of(frame: Frame) -> str:

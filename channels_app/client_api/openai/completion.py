@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
 from channels_app.client_api.openai.wire import Completion, Delta, FinalMessage
-from channels_app.client_api.run_adapter import Failure, final_log
+from channels_app.client_api.run_adapter import Failure, final_log, json_alone
 
 
 def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | Failure:
@@ -15,6 +15,7 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
     Abandoned attempts leave no trace: only the final messages are included.
     """
     settled, end = final_log(events)
+    settled = json_alone(settled) if config.wants_json else settled
     adapter = OpenAIAdapter(config)
     frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
     message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
@@ -29,6 +30,8 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
         for choice in frame["choices"]:
             _add(message, choice["delta"])
             finish_reason = choice["finish_reason"] or finish_reason
+    if "tool_calls" not in message:  # OpenAI has no answer without both
+        message["content"] = message["content"] or ""
     return {
         "id": config.completion_id,
         "object": "chat.completion",

@@ -19,6 +19,12 @@ from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount
 
+# Of all protocols under /v1.
+PLACES = (
+    *("chat/completions", "responses", "messages", "messages/count_tokens", "models", "embeddings"),
+    *("audio/speech", "audio/transcriptions", "audio/translations"),
+)
+
 
 class OpenAIEndpoint(Endpoint):
     """An endpoint under ``/v1``: needs a key with the scope ``chat``; errors in OpenAI's shape."""
@@ -119,8 +125,17 @@ class Model(OpenAIEndpoint):
 
 
 class Unknown(OpenAIEndpoint):
-    """Any other address under ``/v1``."""
+    """Any other address under ``/v1``, and an address of the API without it."""
 
     async def check_head(self) -> None:
         """Answer 404, also without a key."""
-        raise RefusedError(404, f"There is no {self.request.method} here.")
+        text = f"There is no {self.request.method} here."
+        raise RefusedError(404, f"{text} {meant(self.request.path)}".rstrip())
+
+
+def meant(path: str) -> str:
+    """Return the address that a client with a wrong base URL means; empty for another one."""
+    place = path.strip("/")
+    while place.startswith("v1/"):
+        place = place.removeprefix("v1/")
+    return f"The address is /v1/{place}: check the client's base URL." if place in PLACES else ""

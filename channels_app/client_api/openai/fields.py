@@ -231,7 +231,12 @@ ONLY: dict[str, tuple[tuple[Any, ...], str]] = {
     "top_logprobs": ((0,), "is not supported"),
     "modalities": ((["text"],), 'must be ["text"]'),
 }
-INSTEAD = {"functions": "tools", "function_call": "tool_choice", "audio": "text"}
+INSTEAD = {
+    "functions": "tools",
+    "function_call": "tool_choice",
+    "audio": "text",
+    "input": "messages, or the address /v1/responses",  # Cursor sends it for some models
+}
 # Providers that pass on every field; the others accept these names only.
 ANY_FIELD = frozenset({"openai-compatible", "scripted"})
 LIBRARY_FIELDS = frozenset(

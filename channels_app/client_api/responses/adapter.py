@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from channels_app.client_api import failures
 from channels_app.client_api.responses.frames import (
     arguments_of,
     begun,
@@ -141,7 +142,8 @@ class ResponsesAdapter(ProseAdapter[Event]):
         """End with the error."""
         frames = self._close("incomplete")
         self._settle("failed", failure.data)
-        self.response["error"] = {"code": code_of(failure), "message": failure.text}
+        text = failures.message_of(failure)
+        self.response["error"] = {"code": code_of(failure), "message": text}
         return [*frames, {"type": "response.failed", "response": self.response}]
 
     def _settle(self, status: Status, data: Mapping[str, object]) -> None:

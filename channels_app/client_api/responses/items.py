@@ -210,8 +210,7 @@ def picture(value: Json, where: str) -> Json:
     url = value.get("image_url")
     if not isinstance(url, str):
         raise refused("must be an address or a data URL", f"{where}.image_url")
-    images.check(url, field=f"{where}.image_url")
-    shown: Json = {"url": url}
+    shown: Json = {"url": images.check(url, field=f"{where}.image_url")}
     if value.get("detail") in ("auto", "low", "high"):
         shown["detail"] = value["detail"]
     return {"type": "image_url", "image_url": shown}

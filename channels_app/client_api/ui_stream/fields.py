@@ -21,6 +21,7 @@ from core.conversations.assistants import Wanted
 TOOL_STATES = ("output-available", "output-error", "output-denied", "approval-responded")
 DENIED = "The user did not allow this call."
 APPROVED = "The user allowed this call; it has not been made yet."
+RESULT = "The result of the tool {}: {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,10 @@ def read(body: Json) -> Asked:
     for number, item in enumerate(given):
         converted += converted_message(item, f"messages[{number}]")
     answers = answers_in(given[-1])
+    messages = [] if answers and not converted else checked(converted)
     return Asked(
         chat=chat,
-        messages=[] if answers and not converted else checked(converted),
+        messages=results_alone(messages) if only_last else messages,
         answers=answers,
         history=not only_last,
         message_id=continued(given[-1]),
@@ -90,6 +92,22 @@ def tools(value: Any) -> Any:
 def checked(converted: list[Json]) -> list[Json]:
     """Check messages in OpenAI's form. Raises RefusedError."""
     return chat_messages.checked(converted, keeps_system=True)
+
+
+def results_alone(messages: list[Json]) -> list[Json]:
+    """Return the results of the page's last step, where the last message is all that came, as a
+    message of its person with the names of the tools: the gateway's history has not the calls.
+    """
+    names: dict[str, str] = {}
+    told: list[str] = []
+    for each in messages:
+        if each["role"] == "tool":
+            told.append(RESULT.format(names[each["tool_call_id"]], each["content"]))
+        else:
+            told.clear()
+        for call in each.get("tool_calls", ()):
+            names[call["id"]] = call["function"]["name"]
+    return [{"role": "user", "content": "\n\n".join(told)}] if told else messages
 
 
 def answers_in(last: Json) -> list[Answer]:
@@ -128,7 +146,8 @@ def user_part(part: Json, field_name: str) -> Json | Document | None:
         return {"type": "text", "text": part.get("text")}
     if part.get("type") != "file":
         return None
-    if str(part.get("mediaType")).startswith("image/"):
+    is_uploaded = bool(fields.uploaded(str(part.get("url"))))
+    if str(part.get("mediaType")).startswith("image/") and not is_uploaded:
         return {"type": "image_url", "image_url": {"url": part.get("url")}}
     return document(part, field_name)
 

@@ -174,7 +174,7 @@ REFERENCE = re.compile(
     re.IGNORECASE,
 )
 TRAILING = re.compile(
-    r"(?:[\s,;，、.!?。！？]+|(?<!\w)(?:please|pls|thanks|thank you|por favor|gracias|bitte|danke|per favore|"
+    r"(?:[\s,;，、.!?。！？]++|(?<!\w)(?:please|pls|thanks|thank you|por favor|gracias|bitte|danke|per favore|"
     r"grazie|s['’]il (?:te|vous) plaît|merci|obrigad[oa]|erstellen|machen|generieren|vorbereiten|"
     r"as (?:an? )?(?:html|power ?point|pptx?)|for me|with|in|mit|con|avec|com|and|und|y|et|e)(?!\w))+$",
     re.IGNORECASE,

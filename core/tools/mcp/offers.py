@@ -114,10 +114,11 @@ def for_models(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_object(
-    schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[str], levels: int
+    schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[int], levels: int
 ) -> dict[str, Any]:
     """Return a schema with the properties of all its alternatives; required are those that each of
-    them requires. A reference counts once (``seen``), to at most so many ``levels``.
+    them requires. The part that a reference means counts once (``seen``), to at most so many
+    ``levels``.
     """
     own = schema.get("properties")
     found = {name: [each] for name, each in own.items()} if isinstance(own, dict) else {}
@@ -140,7 +141,7 @@ def one_object(
 
 
 def alternatives(
-    schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[str]
+    schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[int]
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield the schemas that apply to the same value as a schema does, each list with its
     keyword.
@@ -149,9 +150,11 @@ def alternatives(
         given = schema.get(keyword)
         yield keyword, given if isinstance(given, list) else []
     reference = schema.get("$ref")
-    if isinstance(reference, str) and reference not in seen:
-        seen.add(reference)
-        yield "$ref", [referred(root, reference)]
+    if isinstance(reference, str):
+        found = referred(root, reference)
+        if id(found) not in seen:  # not its address, of which there are many: %61 is a
+            seen.add(id(found))
+            yield "$ref", [found]
 
 
 def names_in(schema: Mapping[str, Any]) -> set[str]:

@@ -15,6 +15,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern
 
+from channels_app.client_api.responses import endpoints, fields
 from core.database import transactions
 from gateway_project.asgi import ROUTES, VIEWS, application
 from tests import ROOT
@@ -32,7 +33,11 @@ from core.models import User
 user = User.objects.create(username="ada", is_owner=True, is_staff=True)
 print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
 """
-UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$", r"(?s)^v1/messages/.*$"}
+UNDOCUMENTED = {
+    r"(?s)^v1(?:/.*)?$",
+    r"(?s)^v1/messages/.*$",
+    r"^(?:chat/completions|responses|messages|models|embeddings|audio/[a-z]+)/?$",
+}
 
 
 METHODS = ("get", "post", "put", "patch", "delete", "trace")
@@ -104,6 +109,21 @@ def test_every_operation_has_a_summary_one_tag_and_an_id_of_its_own(
         assert len(each["tags"]) == 1, where
         named = {p["name"] for p in each.get("parameters", ()) if p["in"] == "path"}
         assert named == set(re.findall(r"\{(\w+)\}", where[0])), where
+
+
+def test_w75_the_bounds_of_responses_are_those_of_their_endpoints(
+    document: dict[str, Any],
+) -> None:
+    """[W75] They are written twice."""
+    found = {
+        each["name"]: each["schema"]
+        for path in ("/v1/responses/{response}", "/v1/responses/{response}/input_items")
+        for each in document["paths"][path]["get"]["parameters"]
+    }
+    assert found["include[]"]["items"]["enum"] == sorted(fields.INCLUDED)
+    is_limit = re.compile(found["limit"]["pattern"]).search
+    assert is_limit(str(endpoints.MOST_ITEMS))
+    assert not is_limit(str(endpoints.MOST_ITEMS + 1))
 
 
 def test_every_refusal_that_an_operation_can_give_is_documented(document: dict[str, Any]) -> None:

@@ -2,13 +2,16 @@
 on, and its body ends as HTTP says ([D2])."""
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
-from tests.channels_app.client import people
+from tests.channels_app.client import Answer, people, query
 from tests.gateways import Starter
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 SCRIPT = [{"match": "", "steps": [{"text": "One two three "}, {"hang": True}]}]
@@ -65,3 +68,33 @@ def test_a_stop_ends_each_stream_with_the_run_and_how_to_go_on(
     for path in ("/v1/chat/completions", "/ui/chat"):
         assert "restarts" in ends[path], ends[path]
         assert ends[path].rstrip().endswith("data: [DONE]")
+
+
+def test_a_stop_answers_each_request_that_waits(start_gateway: Starter, tmp_path: Path) -> None:
+    """[D2] With 503 in its own shape: clients whose connection was cut asked again, and both runs
+    went on. The run of /inbound goes on.
+    """
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"match": "", "steps": [{"hang": True}]}]), encoding="utf-8")
+    gateway = start_gateway(LLM_SCRIPT=str(script))
+    first, second, third, *_ = people(gateway, number=3)
+    asked: list[Callable[[], Answer]] = [
+        lambda: first.post("/v1/chat/completions", {**CHAT, "stream": False}),
+        lambda: second.post("/v1/chat/completions", CHAT),
+        lambda: third.post("/inbound", {"text": "hi"}),
+    ]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        waiting = [pool.submit(each) for each in asked]
+        running = "SELECT id FROM core_run WHERE state = 'running'"
+        wait_until(lambda: len(query(gateway, running)) == len(asked), what="three runs")
+        gateway.processes["web"].send(15)
+        whole, stream, inbound = [each.result() for each in waiting]
+    gateway.restart("web")
+    for found in (whole, stream):
+        assert (found.status, found.body["error"]["code"]) == (503, "unavailable")
+        assert "restarts" in found.body["error"]["message"]
+    assert inbound.status == 503
+    state = third.get(f"/inbound/result?run_id={inbound.body['run_id']}")
+    assert (state.status, state.body["state"]) == (202, "pending")
+    ended = "SELECT id FROM core_run WHERE state = 'cancelled'"
+    wait_until(lambda: len(query(gateway, ended)) == 2, what="the end of the two of /v1")

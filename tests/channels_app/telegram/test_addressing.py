@@ -1,5 +1,6 @@
 """[C7] The vectors of group addressing, and arbitrary entities."""
 
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +18,7 @@ from channels_app.telegram.updates import (
     UnparsableError,
     read,
 )
+from core.lib.text import quote
 from tests import load_vectors
 from tests.channels_app.telegram.people import entities_of, message, person
 
@@ -244,3 +246,11 @@ JSON = st.recursive(
 def test_rw10_any_json_is_read_or_refused_but_never_raises_otherwise(kind: str, value: Any) -> None:
     with suppress(UnparsableError):
         read({"update_id": 1, kind: value})
+
+
+def test_a_quote_full_of_white_space_costs_no_time() -> None:
+    """It is quoted before its sender is known to be allowed."""
+    start = time.process_time()
+    assert quote("<" + " " * 30_000 + "x", sender="a").startswith('<quoted sender="a">\n<  ')
+    assert quote("< / quoted>", sender="a") == '<quoted sender="a">\n&lt; / quoted>\n</quoted>'
+    assert time.process_time() - start < 0.5

@@ -1,5 +1,6 @@
 """[L3] A call that the model wrote as text is found, with arguments that are JSON."""
 
+import time
 from typing import Any
 
 import orjson
@@ -150,3 +151,12 @@ def test_l3_every_call_that_is_found_can_be_written(value: object, before: str, 
     found = written(f"{before} web_search(query={value!r}) {after}")
     if found is not None:
         orjson.dumps(found.arguments)
+
+
+@pytest.mark.parametrize("begun", ["<tool>", "<tool>a", "```", "```json"])
+@pytest.mark.parametrize("filled", [" ", "a", "\n"])
+def test_an_answer_that_goes_on_without_end_costs_no_time(begun: str, filled: str) -> None:
+    """Weak models repeat a sign up to their limit; all other answers waited meanwhile."""
+    start = time.process_time()
+    assert written(f"{begun}{filled * 15_000}. web_search") is None
+    assert time.process_time() - start < 0.5

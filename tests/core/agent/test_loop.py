@@ -14,6 +14,7 @@ from core.messages import Message, MessageDict, fold, to_dict
 from core.models import ChatSession, Run
 from core.models import Message as Line
 from core.providers.base import (
+    EXTRA,
     Delta,
     Finish,
     ModelRequest,
@@ -169,6 +170,19 @@ async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Eve
     ids = [each["tool_call_id"] for each in model.requests[2].messages if each["role"] == "tool"]
     assert ids == ["c", "c-2", "call", "call-2"]
     assert len(events.of("tool_call")) == 4
+
+
+async def test_the_data_beside_very_many_calls_is_not_kept(events: Events) -> None:
+    """A hostile server may send 64 KB with each of thousands of calls."""
+    asked: Step = [
+        ToolCallDelta(index=number, name="nope", arguments="{}", extra="x" * 1000)
+        for number in range(100)
+    ]
+    model = Model([*asked, Finish("tool_calls")], DONE)
+    await turn(model, events).run()
+    (calls,) = [each["tool_calls"] for each in model.requests[1].messages if "tool_calls" in each]
+    kept = [EXTRA in each for each in calls]
+    assert (len(calls), sum(kept), all(kept[:32])) == (100, 32, True)
 
 
 async def test_text_before_a_call_is_stored_once(events: Events) -> None:

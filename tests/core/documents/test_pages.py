@@ -1,5 +1,6 @@
 """HTML as a browser shows it: words whole, rows of tables in a line each."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,12 @@ def test_rows_of_tables_keep_their_columns(tmp_path: Path) -> None:
         "| 7 | 8",
         "after",
     ]
+
+
+def test_a_row_of_very_many_cells_costs_no_time(tmp_path: Path) -> None:
+    """Each went on in the line of the one before, which was read anew."""
+    start = time.process_time()
+    lines = lines_of(tmp_path, "<table><tr>" + "<td>word<br></td>" * 10_000 + "</tr></table>")
+    assert time.process_time() - start < 2
+    assert " ".join(lines).count("word") == 10_000
+    assert max(map(len, lines)) < 5_000

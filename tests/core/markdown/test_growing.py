@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -199,6 +200,27 @@ def test_c5_a_table_is_shown_by_whole_rows_once_it_has_some() -> None:
         assert "99" not in view
         assert view.count("\n| ") in (0, size - 1)
     assert markdown.live_view("\n".join(rows) + "\n").count("\n") == len(rows) - 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| - |" + "   |" * 40 + " x",
+        "|-" + "| " * 400 + "x",
+        " " * 4000 + "x",
+        ">  " * 1000 + "x",
+        "- " * 1000 + "x",
+        "[" + " " * 4000 + "x",
+    ],
+)
+def test_t1_a_row_of_empty_cells_costs_no_time(row: str) -> None:
+    """[T1] A board or a timetable, which no line of hyphens makes a table: with each cell it took
+    four times as long, and no answer of the worker went on.
+    """
+    start = time.process_time()
+    assert markdown.live_view(f"| a |\n{row}\n| b").startswith("| a |")
+    assert markdown.live_view(f"a\n{row}") != ""
+    assert time.process_time() - start < 0.5
 
 
 @given(st.text(alphabet=SPECIALS, max_size=200))

@@ -206,6 +206,48 @@ async def test_a_model_that_refuses_pictures_is_asked_without_them(
         sight.refusals.clear()
 
 
+OF_PICTURES = (
+    "You uploaded an unsupported image. Please make sure your image is below 20 MB in size.",
+    "The image data you provided does not represent a valid image. Please check your input.",
+    "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum: 9427836 bytes",
+    "Could not process image",
+    "Image does not match the provided media type image/jpeg",
+    "At least one of the image dimensions exceed max allowed size: 8000 pixels",
+    "Unable to process input image. Please retry or report.",
+    "cannot identify image file <_io.BytesIO object at 0x7f>",
+    "Failed to load image: cannot decode",
+    "At most 1 image(s) may be provided in one prompt.",
+    "Too many images provided. This model supports up to 5 images",
+)
+OF_MODEL = (
+    "Invalid content type. image_url is only supported by certain models.",
+    "image input is not supported - hint: you may need to provide the mmproj",
+    "this model is missing data required for image input",
+    "unknown variant `image_url`, expected `text`",
+    "At most 0 image(s) may be provided in one prompt.",
+    "No endpoints found that support image input",
+    "The model does not support image input.",
+    "",
+)
+
+
+@pytest.mark.parametrize("reason", [*OF_PICTURES, *OF_MODEL])
+async def test_one_picture_that_is_refused_does_not_blind_the_model(
+    reason: str, models: list[ModelInfo]
+) -> None:
+    """No picture reached it for a day after one that was broken or too large."""
+    try:
+        failed = error("bad_request", reason=reason)
+        servers = Servers(p1=[[failed], list(DONE), list(DONE)])
+        one = Chain(models[:1], servers)
+        assert await deltas_of(one, ModelRequest(PICTURE)) == DONE
+        await deltas_of(one, ModelRequest(PICTURE))
+        sees = [sight.has_pictures(each.messages) for each in servers.requests]
+        assert sees == [True, False, reason in OF_PICTURES]
+    finally:
+        sight.refusals.clear()
+
+
 async def test_three_failures_in_a_row_open_the_circuit_for_all_processes(
     models: list[ModelInfo],
 ) -> None:

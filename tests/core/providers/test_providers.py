@@ -26,7 +26,7 @@ from pydantic_ai.providers.deepseek import DeepSeekProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pytest_django import Settings
 
-from core.providers import agent_library, openai_compatible, registry
+from core.providers import agent_library, openai_compatible, registry, resent
 from core.providers.agent_library import AgentLibrary
 from core.providers.base import (
     REASONING,
@@ -680,6 +680,72 @@ async def test_requests_that_are_refused_at_the_same_time_are_all_sent_again(
 
 
 LOOK: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "system role not supported",
+        "does not support tools",
+        "Does  not support\ntools",
+        "must alternate",
+        "Unsupported parameter: reasoning_effort",
+    ],
+)
+@pytest.mark.parametrize("place", ["an option", "a tool"])
+async def test_words_of_a_person_in_a_refusal_change_nothing_for_others(
+    words: str, place: str, server: ModelServer, settings: Settings
+) -> None:
+    """Servers quote a value that they do not take. A refusal of theirs counts for the requests of
+    all people.
+    """
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
+    made = registry.of_settings()
+    said = [RULES, person("a"), person("b")]
+    given: dict[str, Any] = {"reasoning_effort": words if place == "an option" else "low"}
+    odd = {"type": "function", "function": {"name": "f", "parameters": {"type": words}}}
+    told = refuses(f"Invalid value: {words!r}. Supported values are: 'low' and 'high'.")
+    server.replies = [told, told, told]
+    with pytest.raises(ProviderError):
+        await ask(made, ModelRequest(said, [odd if place == "a tool" else LOOK], options=given))
+    assert all("reasoning_effort" in body and "tools" in body for body in server.requests)
+    server.requests.clear()
+    server.replies = [streams(hello("a"))]
+    await ask(made, ModelRequest(said, [LOOK], options={"reasoning_effort": "low"}))
+    (body,) = server.requests
+    assert (body["messages"], body["tools"], body["reasoning_effort"]) == (said, [LOOK], "low")
+    await made.close()
+
+
+async def test_a_value_that_a_model_does_not_take_leaves_the_others(
+    provider: Provider, server: ModelServer
+) -> None:
+    """Of the options of one person the model takes the ones of the other."""
+    words = "Unsupported value: 'temperature' does not support 0.2 with this model."
+    low, high = (replace(ASKED, options={"temperature": each}) for each in (0.2, 1))
+    server.replies = [refuses(words), *(streams(hello("a")) for _ in range(3))]
+    for asked in (low, low, high):
+        assert text(await ask(provider, asked)) == "a"
+    given = [body.get("temperature") for body in server.requests]
+    assert given == [0.2, None, None, 1]
+
+
+async def test_refused_values_are_not_remembered_without_end(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """A person may think of any number of values."""
+    words = "invalid temperature: only 1 is allowed for this model"
+    for at in range(60):
+        server.replies = [refuses(words), streams(hello("a"))]
+        assert text(await ask(compatible, replace(ASKED, options={"temperature": at / 100}))) == "a"
+    server.replies = [
+        refuses("invalid temperature: only 1 is allowed"),
+        refuses("Unsupported parameter: top_p"),
+        *(streams(hello("a")) for _ in range(2)),
+    ]
+    for _ in range(2):
+        await ask(compatible, replace(ASKED, options={"temperature": 0.9, "top_p": 1}))
+    assert len(next(iter(compatible._refused.values()))) == resent.MOST_VALUES + 1
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ async def discover(server: ServerInfo, http: httpx2.AsyncClient, resource_metada
         answer = await http.send(utils.create_oauth_metadata_request(url))
         goes_on, metadata = await utils.handle_auth_metadata_response(answer)
         if metadata is not None:
-            check_metadata(server, metadata, issuer)
+            check_metadata(server, metadata, issuer, at=url)
             return Found(resource, protected, metadata)
         if not goes_on:
             raise McpError(f"Its authorization server fails (HTTP {answer.status_code}).")
@@ -184,12 +184,20 @@ async def protected_metadata(
     return None
 
 
-def check_metadata(server: ServerInfo, metadata: OAuthMetadata, issuer: str | None) -> None:
-    """Raise McpError for metadata that is another server's, or that lacks what is needed."""
+def check_metadata(
+    server: ServerInfo, metadata: OAuthMetadata, issuer: str | None, *, at: str
+) -> None:
+    """Raise McpError for metadata, found ``at`` an address, that is another server's, or that lacks
+    what is needed.
+    """
     expected = issuer or origin_of(server.url)
     named = str(metadata.issuer)
-    # The root of the same server is no other one: Atlassian names it, and slashes come and go.
-    if named.removesuffix("/") not in {expected.removesuffix("/"), origin_of(expected)}:
+    same = {expected.removesuffix("/")}
+    # The root of the same server is no other one: Atlassian names it, and slashes come and go. In
+    # other folders somebody else may publish what they like, as in a repository.
+    if urlsplit(at).path.startswith("/.well-known/"):
+        same.add(origin_of(expected))
+    if named.removesuffix("/") not in same:
         words = "The metadata of its authorization server is that of another one (issuer)."
         raise StoppedError("issuer", words)
     for url in (

@@ -283,3 +283,28 @@ def test_w28_a_long_chat_keeps_its_newest_pictures(settings: Settings) -> None:
     screens = [each["content"] for each in found if each["role"] == "user"][1:]
     kinds = [parts[0]["type"] for parts in screens]
     assert kinds == ["text", "text", "image_url", "image_url"]
+
+
+ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "x"}
+EDIT = {"type": "clear_tool_uses_20250919"}
+ADDED = {"type": "tool_addition", "tools": []}
+FOUND = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [ADDED]}
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({"tools": [ADVISOR]}, "advisor_20260301"),
+        ({"context_management": {"edits": [EDIT]}}, "clear_tool_uses_20250919"),
+        ({"messages": [said(ADDED)]}, "tool_addition"),
+        ({"messages": [said(ADDED, role="assistant")]}, "tool_addition"),
+        ({"messages": [said(ADDED, role="system")]}, "tool_addition"),
+        ({"messages": [said(USE, role="assistant"), said(FOUND)]}, "tool_addition"),
+        ({"tools": [{"type": "é'" * 99, "name": "x"}]}, "\\xe9'" * 32),
+    ],
+)
+def test_a_type_that_is_not_known_is_named_in_the_words_of_the_api(more: Json, kind: str) -> None:
+    """Claude Code looks for them, and asks again without the feature that has this type."""
+    with pytest.raises(RefusedError) as caught:
+        read(**more)
+    assert f"Input tag '{kind}'" in str(caught.value)

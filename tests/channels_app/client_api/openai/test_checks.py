@@ -10,7 +10,9 @@ from pytest_django import Settings
 
 from channels_app.asgi import chat_messages, chat_tools, images
 from channels_app.asgi.http import RefusedError
+from channels_app.client_api.anthropic import content
 from channels_app.client_api.openai import fields
+from channels_app.client_api.responses import items
 from core.lib.safe_fetch import Fetched, FetchError
 from core.providers import agent_library
 from gateway_project.home import BASE_DIR
@@ -151,9 +153,28 @@ def test_pictures_are_known_by_their_first_bytes() -> None:
     assert images.kind_of(b"RIFF....WAVE") == ""
     jpeg = base64.b64encode(b"\xff\xd8\xff\xe0").decode()
     images.check(f"data:image/jpg;base64,{jpeg}", field="x")
+    with pytest.raises(RefusedError, match=r"^x is image/jpeg, but is declared as another type\.$"):
+        images.check(f"data:image/png;base64,{jpeg}", field="x")
     with pytest.raises(RefusedError) as caught:
         images.check("data:image/png;base64," + "A" * 15_000_000, field="x")
     assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("declared", ["image/jpg", "IMAGE/JPEG", "image/jpeg;name=a.jpg"])
+def test_a_pictures_type_is_told_as_models_know_it(declared: str) -> None:
+    """[RO5] Anthropic and Google refuse a picture that is said to be ``image/jpg``; all accept it
+    as what it is.
+    """
+    jpeg = base64.b64encode(b"\xff\xd8\xff\xe0").decode()
+    url, known = f"data:{declared};base64,{jpeg}", f"data:image/jpeg;base64,{jpeg}"
+    asked = chat_messages.checked([said([{"type": "image_url", "image_url": {"url": url}}])])
+    item = {"role": "user", "content": [{"type": "input_image", "image_url": url}]}
+    reader = items.Reader()
+    reader.read([item])
+    source = {"type": "base64", "media_type": declared, "data": jpeg}
+    shown = {"role": "user", "content": [{"type": "image", "source": source}]}
+    for messages in (asked, reader.messages, content.conversation(None, [shown])):
+        assert messages[0]["content"][0]["image_url"]["url"] == known
 
 
 @pytest.mark.parametrize(
@@ -296,6 +317,12 @@ def test_a_wrong_option_is_named(body: Json, field: str) -> None:
     with pytest.raises(RefusedError) as caught:
         fields.read(whole)
     assert (caught.value.status, caught.value.field) == (400, field)
+
+
+def test_a_request_of_the_other_api_is_told_its_address() -> None:
+    """[RO11] Cursor sends what belongs to the Responses API here, for some names of models."""
+    with pytest.raises(RefusedError, match="use messages, or the address /v1/responses"):
+        fields.read({"user": "u", "model": "default", "input": [said("x")], "stream": True})
 
 
 def test_a_schema_of_answers_is_passed_on_whole() -> None:

@@ -12,6 +12,7 @@ from core.database.transactions import close_pool, in_thread
 from core.files import storage
 from core.messages import MessageDict, image_message, text_message, to_dict
 from core.models import User
+from tests.redteam import gateway_data
 
 
 @pytest.mark.django_db(transaction=True)
@@ -63,3 +64,26 @@ async def test_an_unexpected_failure_has_the_shape_of_its_endpoint(
     assert error["type"] == "server_error"
     assert str(failure) not in error["message"]
     assert ((b"retry-after", b"2") in sent[0]["headers"]) == (status == 503)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/models/", "/v1/models"),
+        ("/audio/speech", "/v1/audio/speech"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("/v1/completions", ""),
+        ("/v1/none/", ""),
+        ("/audio/none", ""),
+    ],
+)
+async def test_a_wrong_base_url_is_told_the_address_that_is_meant(path: str, meant: str) -> None:
+    """[D5] In the shape of the API: a client showed a web page, or nothing, instead."""
+    found = await gateway_data.call("GET", path, b"", {"host": gateway_data.HOST})
+    error = orjson.loads(found.body)["error"]
+    assert (found.status, error["code"]) == (404, "not_found")
+    more = f" The address is {meant}: check the client's base URL." if meant else ""
+    assert error["message"] == f"There is no GET here.{more}"

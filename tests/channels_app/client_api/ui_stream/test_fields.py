@@ -292,3 +292,23 @@ def test_all_answers_of_a_message_are_read() -> None:
     again = {**part, "approval": {"id": f"b{ID[1:]}", "approved": False}}
     found = fields.read(request(said(text("Hm"), part, called(2), again, role="assistant")))
     assert [each.choice for each in found.answers] == ["once", "deny"]
+
+
+def test_a_picture_may_be_an_upload() -> None:
+    """As a document may: by its address at the gateway."""
+    upload = {"type": "file", "mediaType": "image/png", "url": f"/files/{'a' * 22}"}
+    [found] = fields.read(request(said(upload, text("What is it?")))).messages
+    assert found["content"][0] == {
+        "type": "file",
+        "file": {"kind": "file", "upload": "a" * 22, "name": ""},
+    }
+
+
+def test_the_results_of_a_last_message_are_told_with_their_tools() -> None:
+    """Of all calls: the gateway's history, which the model gets before them, has none of these."""
+    earlier = [called(0), STEP, text("I look."), called(1), called(2, type="tool-see")]
+    [found] = fields.read({"id": "c", "message": said(*earlier, role="assistant")}).messages
+    assert found["role"] == "user"
+    assert found["content"] == (
+        "The result of the tool look: result 1\n\nThe result of the tool see: result 2"
+    )

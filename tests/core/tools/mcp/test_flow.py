@@ -178,10 +178,12 @@ def refusal(notes: SigningMcp, client: Client = CLIENT, **more: str) -> str:
     return str(caught.value)
 
 
-def stopped(notes: SigningMcp, code: str, *, resource_metadata: str = "") -> str:
+def stopped(
+    notes: SigningMcp, code: str, *, client: Client = CLIENT, resource_metadata: str = ""
+) -> str:
     """Return why the gateway stops a sign-in for this reason."""
     with pytest.raises(StoppedError) as caught:
-        begun(notes, resource_metadata=resource_metadata)
+        begun(notes, client, resource_metadata=resource_metadata)
     assert caught.value.code == code
     return str(caught.value)
 
@@ -356,6 +358,26 @@ def test_v74_the_root_of_the_same_server_is_no_other_issuer(notes: SigningMcp) -
     notes.metadata = {"issuer": f"{notes.base}/tenant/"}
     notes.replies[there] = replies(200, notes.about_server())
     assert begun(notes, resource_metadata=where).issuer == f"{notes.base}/tenant/"
+
+
+def test_v74_metadata_in_a_folder_of_a_server_do_not_speak_for_the_server(
+    notes: SigningMcp,
+) -> None:
+    """[V74] Anybody may publish a file there, as in a repository: with the name of the root in it,
+    and a token endpoint of their own, they would get the owner's secret and people's codes.
+    """
+    folder, where = f"{notes.base}/evil/files", f"{notes.base}/resource"
+    notes.resource = {"authorization_servers": [folder]}
+    notes.metadata = {"token_endpoint": "https://evil.example/token"}
+    there = "/evil/files/.well-known/openid-configuration"
+    notes.replies[there] = replies(200, notes.about_server())
+    known = replace(CLIENT, client_id="ours", client_secret="planted", issuer=notes.base)
+    assert "that of another one (issuer)" in stopped(
+        notes, "issuer", client=known, resource_metadata=where
+    )
+    notes.metadata = {"issuer": folder}
+    notes.replies[there] = replies(200, notes.about_server())
+    assert begun(notes, resource_metadata=where).issuer == folder
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Descriptions of tools: bounds, invisible characters, names for models, the hash."""
 
+import itertools
 import re
+import time
 from typing import Any
 
 import pytest
@@ -275,3 +277,19 @@ def test_v40_references_that_multiply_cost_no_time(length: int) -> None:
     parts = {str(at): {"anyOf": [{"$ref": f"#/$defs/{at + 1}"}] * 2} for at in range(length)}
     schema = {"$ref": "#/$defs/0", "$defs": {**parts, str(length): TABLE}}
     assert offers.for_models(schema)["type"] == "object"
+
+
+def test_v40_a_part_that_has_many_addresses_counts_once() -> None:
+    """[V40] Each letter of an address may be written as its number."""
+    letters = ["a", "%61"]
+    spelled = ["".join(each) for each in itertools.product(letters, repeat=9)]
+    parts = [{"properties": {"p": {"const": at}}} for at in range(300)]
+    schema = {
+        "anyOf": [{"$ref": f"#/$defs/{each}"} for each in spelled],
+        "$defs": {"a" * 9: {"anyOf": parts}},
+    }
+    assert offers.schema_of(schema)[1] == ""
+    start = time.process_time()
+    made = offers.for_models(schema)
+    assert time.process_time() - start < 0.5
+    assert len(made["properties"]["p"]["anyOf"]) == 300
