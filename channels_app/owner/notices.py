@@ -16,7 +16,7 @@ from django.db.models import DateTimeField, Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
-from allowlist import pending_count
+from allowlist import pending_count, unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.base import Block, Capability, Channel
 from channels_app.delivery import secret_blocks
@@ -63,8 +63,9 @@ WORDS = {
 
 
 def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
-    """Notify the owners of a pending sender: once per sender, at most five an hour, then one
-    digest. Inside the transaction that recorded the request.
+    """Notify the owners of a pending sender: once per sender, and again when an approval or a
+    request without a decision has ended; at most five an hour, then one digest. Inside the
+    transaction that recorded the request.
 
     ``notice_at``: a notice was queued. ``notified_at``: one was delivered or shown;
     :func:`look_after` sets it.
@@ -73,7 +74,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     if not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
     if is_spent(now):
-        if request.count == 1:  # a flood repeats itself; its first words identify it
+        if unknown_requests.has_just_begun(request):  # a flood repeats itself
             digest(now)
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
