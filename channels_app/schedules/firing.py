@@ -25,7 +25,7 @@ from channels_app.replies.outbound import put_block
 from channels_app.schedules import buttons, missed, outcomes, places, rights
 from channels_app.schedules.outcomes import Outcome
 from channels_app.schedules.places import Place
-from core.conversations import assistants, push_messages
+from core.conversations import assistants, inbox, push_messages
 from core.conversations.schedules import changes, occurrences
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
@@ -246,7 +246,7 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
     results.touch(place.session)
     if not place.session.title:
         untitled = ChatSession.objects.filter(pk=place.session.pk, title="")
-        untitled.update(title=one_line(schedule.text, 60))
+        untitled.update(title=inbox.title_of(schedule.text))
     if with_buttons:
         Message.objects.filter(run=run, role="assistant").update(
             data={"reminder": run.public_id, "schedule": schedule.public_id}
@@ -304,7 +304,7 @@ def carry_out(schedule: Schedule, place: Place, lines: Sequence[str]) -> Run:
         tokens=estimate(schedule.text),
         data={"schedule": schedule.public_id},
     )
-    title = session.title or one_line(schedule.text, 60)
+    title = session.title or inbox.title_of(schedule.text)
     write_all(Insert(run), Insert(said), Set(ChatSession, session.pk, {"title": title}))
     results.touch(session)
     wakeups.run(run.pk)
