@@ -143,9 +143,7 @@ def fire(occurrence: Occurrence, *, now: datetime) -> None:
         return
     schedule = occurrence.schedule
     place = places.place_of(schedule)
-    lines = [place.note] if place.note else []
-    if missed.is_late(occurrence, now=now):
-        lines.append(missed.line(occurrence, now=now))
+    lines = [each for each in (place.note, missed.line(occurrence, now=now)) if each]
     run = say(occurrence, place, lines) if is_text(schedule) else carry_out(schedule, place, lines)
     record(occurrence, run, note=place.note, now=now)
 
@@ -373,7 +371,11 @@ def put_off(occurrence_id: int, *, now: datetime) -> None:
             for row in locked([occurrence_id], now=now):
                 tries = row.tries + 1
                 wait = min(FIRST_RETRY * 2**tries, LONGEST_RETRY)
-                Occurrence.objects.filter(pk=row.pk).update(tries=tries, look_at=now + wait)
+                waits = row.state == Occurrence.State.WAITING
+                was_missed = missed.is_late(row, now=now) if waits else row.was_missed
+                Occurrence.objects.filter(pk=row.pk).update(
+                    tries=tries, look_at=now + wait, was_missed=was_missed
+                )
                 if tries >= MOST_TRIES:
                     give_up(row, now=now)
     except Exception:

@@ -28,6 +28,8 @@ SENTENCES = (
     gettext_noop("The beginning of this conversation is left out: it is too long for the model."),
     gettext_noop("This was due at {0}, and I was off."),
     gettext_noop("This was due on {0}, and I was off."),
+    gettext_noop("This was due at {0}; an error held it up."),
+    gettext_noop("This was due on {0}; an error held it up."),
     gettext_noop("These were due, and I was off:"),
     gettext_noop("You asked for this on {0}, where I cannot write first."),
     gettext_noop("The chat in which you asked for this is gone."),
