@@ -1,4 +1,4 @@
-"""Sentences about a server at which a person signs in: why it did not work."""
+"""Sentences about an MCP server: why it, or the sign-in of a person there, did not work."""
 
 from django.utils.translation import gettext_noop
 
@@ -10,6 +10,8 @@ SENTENCES = (
     gettext_noop("It refuses the request (HTTP {0})."),
     gettext_noop("It lists more than {0} tools, or without an end."),
     gettext_noop("It did not answer within {0} seconds."),
+    gettext_noop("It was still sending after {0} seconds and was cut off."),
+    gettext_noop("It is not known whether the call was carried out."),
     gettext_noop("It answers with an error: {0}"),
     gettext_noop("It cannot be reached: is it running, and is the address right?"),
     gettext_noop("The connection broke off."),
