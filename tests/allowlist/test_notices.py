@@ -497,3 +497,34 @@ def test_a5_senders_that_come_back_in_a_flood_are_told_of_in_the_digest(
     assert len(notices_to("555")) == 5
     [digest] = Delivery.objects.filter(dedupe_key__startswith="notice:digest:")
     assert digest.payload["text"].startswith("More unknown senders are pending.")
+
+
+def test_a5_an_owner_that_is_reachable_after_days_gets_five_notices_an_hour(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Those of a flood, which were noted while no channel took one, do not come at once."""
+    begin = timezone.now()
+    for number in range(12):
+        record_request(telegram, begin + timedelta(minutes=15 * number), f"80{number}")
+    later = begin + timedelta(days=1)
+    notices.look_after(now=later)
+    talks(owner, telegram, "555", later)
+    numbers = []
+    for minutes in (0, 1, 30, 61, 122, 183):
+        notices.look_after(now=later + timedelta(minutes=minutes))
+        settle(notices_to("555"), "sent")
+        numbers.append(len(notices_to("555")))
+    assert numbers == [5, 5, 5, 10, 12, 12]
+
+
+def test_a5_fresh_notices_come_as_soon_as_the_owner_is_reachable(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] They are the five of this hour."""
+    now = timezone.now()
+    for number in range(5):
+        record_request(telegram, now, f"80{number}")
+    talks(owner, telegram, "555", now)
+    for minutes in (1, 59, 61):
+        notices.look_after(now=now + timedelta(minutes=minutes))
+        assert len(notices_to("555")) == 5
