@@ -197,6 +197,11 @@ def overdue(now: Any) -> QuerySet[UnknownRequest]:
     return UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
 
 
+def has_just_begun(row: UnknownRequest) -> bool:
+    """Return whether a request became pending by its latest message."""
+    return row.expires_at == _expiry(row.last_seen_at)
+
+
 ARE_OVERDUE = HasRows(lambda: overdue(Param("now", DateTimeField())))
 ARE_HELD_TOO_LONG = HasRows(lambda: held_messages.received_until(Param("time", DateTimeField())))
 EXPIRY_TIMES = transactions.FarTimes(
@@ -428,14 +433,15 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     became pending.
 
     A request that is pending again gets a new public id: old buttons stay invalid ([A6], single
-    use). One that was approved before may cause a new notice, the others had theirs ([A5]).
+    use). One that an owner has denied causes no new notice, neither now nor after it expired: that
+    notice had its answer ([A5]).
     """
     row.count += 1
     row.last_seen_at = now
     waits = row.state == State.PENDING and row.expires_at > now
     if waits or row.state == State.BLOCKED:
         return False
-    if row.state == State.APPROVED:
+    if row.state == State.APPROVED or _had_no_answer(row):
         row.notice_at = row.notified_at = None
     row.state = State.PENDING
     row.public_id = public_id()
@@ -443,6 +449,15 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     row.decided_at = row.decided_by = None
     row.decided_via = ""
     return True
+
+
+def _had_no_answer(row: UnknownRequest) -> bool:
+    """Return whether a request expired with the notice of its own days; a denied sender's later
+    requests have that of before.
+    """
+    if row.state == State.DENIED or row.notice_at is None:
+        return False
+    return _expiry(row.notice_at) >= row.expires_at
 
 
 def _evict_surplus() -> None:

@@ -139,6 +139,31 @@ def words(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
+def hosts(name: str, default: str) -> list[str]:
+    """Return a list of names of hosts as they are compared with those of requests: in small letters
+    and without a port. ``*`` is any host, ``.example.org`` that name and all below it.
+    """
+    return [host_in(each, name) for each in words(name, default)]
+
+
+def host_in(given: str, name: str) -> str:
+    """Return the host that an entry of the setting ``name`` means, also as an address with its
+    port. Raises ImproperlyConfigured for one that means none.
+    """
+    entry = given.removeprefix("*")
+    if not entry:
+        return given
+    host = entry.removeprefix(".")
+    if host.count(":") > 1 and not host.startswith("[") and "://" not in host:
+        host = f"[{host}]"
+    address = host if "://" in host else f"//{host}"
+    parts = parts_of(address)
+    if parts is None or not parts.hostname or parts.path.strip("/") or "@" in parts.netloc:
+        raise ImproperlyConfigured(f"{name} must be names like chat.example.org: {given!r}")
+    below = "." if entry.startswith(".") else ""
+    return below + host_of(address).removesuffix(".")
+
+
 def proxies(name: str) -> list[str]:
     """Return a list of addresses and networks; ``*`` is any. The name of a host would be compared
     with addresses, and never be one. Of a network any address may be given, as 10.0.0.5/24.

@@ -39,7 +39,7 @@ GATEWAY_SERVER: str = env.choice("GATEWAY_SERVER", "uvicorn", "daphne")
 # The proxy in front sets X-Forwarded-For/-Proto; trusted only when it is named here.
 GATEWAY_TRUSTED_PROXIES: list[str] = env.proxies("GATEWAY_TRUSTED_PROXIES")
 ALLOWED_HOSTS: list[str] = [
-    *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
+    *env.hosts("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
     env.host_of(GATEWAY_URL),
 ]
 CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]

@@ -22,6 +22,7 @@ from core.conversations.schedules import changes, dates, reports, rules
 from core.conversations.schedules.changes import RuleError
 from core.database.queries import only
 from core.database.transactions import atomic_write
+from core.lib.text import counted
 from core.models import Occurrence, Schedule
 
 MOST_OCCURRENCES = 50
@@ -109,14 +110,14 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
     def pause(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """Pause the chosen schedules; their people see that the owner did."""
         done = carry_out(request, queryset, "paused", pause)
-        messages.info(request, f"{done} schedules were paused.")
+        messages.info(request, f"Paused: {counted(done, 'schedule')}.")
 
     @admin.action(description="Resume", permissions=["change_state"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """Resume the chosen schedules; name the reasons of those that cannot be."""
         refused: list[str] = []
         done = carry_out(request, queryset, "resumed", lambda row: resume(row, refused))
-        messages.info(request, f"{done} schedules were resumed.")
+        messages.info(request, f"Resumed: {counted(done, 'schedule')}.")
         for reason in refused[:MOST_REASONS]:
             messages.warning(request, reason)
 
@@ -124,7 +125,7 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
     def end(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """End the chosen schedules; their occurrences stay here."""
         done = carry_out(request, queryset, "ended", end)
-        messages.info(request, f"{done} schedules were deleted.")
+        messages.info(request, f"Deleted: {counted(done, 'schedule')}.")
 
     def has_change_state_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change schedules."""

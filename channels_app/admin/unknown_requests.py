@@ -23,6 +23,7 @@ from channels_app.models import SourceFeedback
 from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.admin.conversations import ChatSessionAdmin, InboundMessageAdmin
 from core.lib import encryption
+from core.lib.text import counted
 from core.models import ChatSession, InboundMessage, User
 
 MOST_PEOPLE = 200
@@ -234,7 +235,7 @@ class SessionAdmin(ChatSessionAdmin):
     @admin.action(description="Close, and remove results", permissions=["change_sessions"])
     def close(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
         closed = [sessions.close(session=row) for row in queryset.select_related("account", "user")]
-        messages.info(request, f"{sum(closed)} of {len(closed)} sessions were closed.")
+        messages.info(request, f"Closed: {sum(closed)} of {counted(len(closed), 'session')}.")
 
     def has_change_sessions_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("core.change_chatsession")

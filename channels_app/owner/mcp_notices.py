@@ -4,10 +4,18 @@ from datetime import datetime
 
 from django.conf import settings
 from django.urls import reverse
+from django.utils.translation import get_language, gettext
 
 from channels_app.owner import notices
 from core.database import transactions
+from core.lib.interface_language import spoken
+from core.models import McpFinding
+from core.tools import phrases
 from core.tools.mcp import pins
+from core.tools.mcp.errors import DOUBT
+
+# In place of the variable part of a sentence; no stored text has it.
+SLOT = "\0"
 
 
 def look(*, now: datetime) -> None:
@@ -19,8 +27,29 @@ def look(*, now: datetime) -> None:
         found = pins.to_report()
         for each in found:
             page = reverse("admin:core_mcpserver_change", args=[each.server_id])
-            text = f"{each.text}\n{settings.GATEWAY_URL}{page}"
             for owner in people:
+                with spoken(owner.language):
+                    text = f"{text_of(each)}\n{settings.GATEWAY_URL}{page}"
                 notices.show_in_web_chats(owner, {"text": text})
                 notices.send(owner, key=f"notice:mcp:{owner.pk}:{each.pk}", text=text)
         pins.reported(found, now=now)
+
+
+def text_of(found: McpFinding) -> str:
+    """Return a finding in the active language; in English if its server, or its tool, has got
+    another name meanwhile.
+    """
+    for sentence, part in ((pins.STOPPED, "reason"), (pins.CHANGED, "tool")):
+        before, after = sentence.format(**{"server": found.server, part: SLOT}).split(SLOT)
+        if found.text.startswith(before) and found.text.endswith(after):
+            value = found.text[len(before) : len(found.text) - len(after)]
+            words = reason_in_language(value) if part == "reason" else value
+            return gettext(sentence).format(**{"server": found.server, part: words})
+    return found.text
+
+
+def reason_in_language(reason: str) -> str:
+    """Return the words of a failure in the active language, as far as they are the gateway's."""
+    sentence = reason.removesuffix(DOUBT)
+    parts = [sentence] if sentence == reason else [sentence, DOUBT.strip()]
+    return " ".join(phrases.in_language(each, get_language() or "") for each in parts)

@@ -16,7 +16,7 @@ from django.db.models import DateTimeField, Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
-from allowlist import pending_count
+from allowlist import pending_count, unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.base import Block, Capability, Channel
 from channels_app.delivery import secret_blocks
@@ -31,7 +31,7 @@ from core.providers import health
 from core.providers.failures import KINDS, OWN
 from core.signals import pubsub
 
-HOURLY = 5
+HOURLY, HOUR = 5, timedelta(hours=1)
 DAY_SECONDS = 86_400
 NOTICES_BETWEEN = Values(
     lambda: UnknownRequest.objects.filter(
@@ -63,8 +63,9 @@ WORDS = {
 
 
 def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
-    """Notify the owners of a pending sender: once per sender, at most five an hour, then one
-    digest. Inside the transaction that recorded the request.
+    """Notify the owners of a pending sender: once per sender, and again when an approval or a
+    request without a decision has ended; at most five an hour, then one digest. Inside the
+    transaction that recorded the request.
 
     ``notice_at``: a notice was queued. ``notified_at``: one was delivered or shown;
     :func:`look_after` sets it.
@@ -73,7 +74,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     if not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
     if is_spent(now):
-        if request.count == 1:  # a flood repeats itself; its first words identify it
+        if unknown_requests.has_just_begun(request):  # a flood repeats itself
             digest(now)
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
@@ -91,7 +92,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
 
 def is_spent(now: datetime) -> bool:
     """Return whether the owners' hourly limit of notices is reached."""
-    return len(NOTICES_BETWEEN(since=now - timedelta(hours=1), now=now)) == HOURLY
+    return len(NOTICES_BETWEEN(since=now - HOUR, now=now)) == HOURLY
 
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
@@ -179,15 +180,18 @@ def follow_up(
         for owner, target in everywhere
         if key_of(request, owner.pk, target.account.pk) not in sent
     ]
-    again = not untried and not on_its_way and everywhere and is_due_again(request, now)
-    if not (untried or again):
+    # It is one of the notices of its hour; afterwards it needs a place in another one.
+    counts = on_its_way or (untried and timedelta(0) <= now - request.notice_at < HOUR)
+    is_new = not counts and (not is_spent(now) if untried else is_due_again(request, now))
+    targets = everywhere if is_new else untried if counts else ()
+    if not targets:
         return
     with transactions.atomic_write():
-        if again:
+        if is_new:
             if rows.update(notice_at=now) != 1:
                 return  # another worker was first
             request.notice_at = now
-        for owner, target in untried or everywhere:
+        for owner, target in targets:
             put_request(request, owner, target)
 
 

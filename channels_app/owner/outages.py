@@ -42,7 +42,7 @@ def look(*, now: datetime) -> None:
             if waiting[account.pk].since < late:
                 notify_begin(account, waiting[account.pk], now=now)
     for account in told:
-        if account.pk not in waiting:
+        if account.pk not in waiting and account.enabled:  # one that is off sends nothing
             notify_end(account, now=now)
 
 
@@ -60,7 +60,9 @@ def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) ->
 
 
 def notify_end(account: ChannelAccount, *, now: datetime) -> None:
-    """Notify the owners that an account delivers again; undelivered notices are dropped."""
+    """Notify the owners that an account delivers again; undelivered notices are dropped. Where
+    all that waited was given up or dismissed, nothing is told: nothing has left.
+    """
     with transactions.atomic_write():
         began = account.outage_at
         found = ChannelAccount.objects.filter(id=account.pk, outage_at=began)
@@ -68,7 +70,10 @@ def notify_end(account: ChannelAccount, *, now: datetime) -> None:
             return
         key = key_of(account, began)
         outbox.take_back(Delivery.objects.filter(dedupe_key__startswith=f"{key}:begin:"))
-        notify(lambda: end_text(account, began), key=f"{key}:end")
+        # In any state: one that was sent may be pending again, as an edit.
+        left = Delivery.objects.filter(account=account, sent_at__gte=began, created_at__lte=began)
+        if left.exists():
+            notify(lambda: end_text(account, began), key=f"{key}:end")
 
 
 def begin_text(account: ChannelAccount, backlog: Backlog) -> str:

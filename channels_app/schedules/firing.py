@@ -25,7 +25,7 @@ from channels_app.replies.outbound import put_block
 from channels_app.schedules import buttons, missed, outcomes, places, rights
 from channels_app.schedules.outcomes import Outcome
 from channels_app.schedules.places import Place
-from core.conversations import assistants, push_messages
+from core.conversations import assistants, inbox, push_messages
 from core.conversations.schedules import changes, occurrences
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
@@ -143,9 +143,7 @@ def fire(occurrence: Occurrence, *, now: datetime) -> None:
         return
     schedule = occurrence.schedule
     place = places.place_of(schedule)
-    lines = [place.note] if place.note else []
-    if missed.is_late(occurrence, now=now):
-        lines.append(missed.line(occurrence, now=now))
+    lines = [each for each in (place.note, missed.line(occurrence, now=now)) if each]
     run = say(occurrence, place, lines) if is_text(schedule) else carry_out(schedule, place, lines)
     record(occurrence, run, note=place.note, now=now)
 
@@ -246,7 +244,7 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
     results.touch(place.session)
     if not place.session.title:
         untitled = ChatSession.objects.filter(pk=place.session.pk, title="")
-        untitled.update(title=one_line(schedule.text, 60))
+        untitled.update(title=inbox.title_of(schedule.text))
     if with_buttons:
         Message.objects.filter(run=run, role="assistant").update(
             data={"reminder": run.public_id, "schedule": schedule.public_id}
@@ -304,7 +302,7 @@ def carry_out(schedule: Schedule, place: Place, lines: Sequence[str]) -> Run:
         tokens=estimate(schedule.text),
         data={"schedule": schedule.public_id},
     )
-    title = session.title or one_line(schedule.text, 60)
+    title = session.title or inbox.title_of(schedule.text)
     write_all(Insert(run), Insert(said), Set(ChatSession, session.pk, {"title": title}))
     results.touch(session)
     wakeups.run(run.pk)
@@ -373,7 +371,11 @@ def put_off(occurrence_id: int, *, now: datetime) -> None:
             for row in locked([occurrence_id], now=now):
                 tries = row.tries + 1
                 wait = min(FIRST_RETRY * 2**tries, LONGEST_RETRY)
-                Occurrence.objects.filter(pk=row.pk).update(tries=tries, look_at=now + wait)
+                waits = row.state == Occurrence.State.WAITING
+                was_missed = missed.is_late(row, now=now) if waits else row.was_missed
+                Occurrence.objects.filter(pk=row.pk).update(
+                    tries=tries, look_at=now + wait, was_missed=was_missed
+                )
                 if tries >= MOST_TRIES:
                     give_up(row, now=now)
     except Exception:

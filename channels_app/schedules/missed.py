@@ -13,15 +13,24 @@ from core.tools import phrases
 
 MISSED = "This was due at {0}, and I was off."
 MISSED_ON = "This was due on {0}, and I was off."
+HELD_UP = "This was due at {0}; an error held it up."
+HELD_UP_ON = "This was due on {0}; an error held it up."
 LISTED = "These were due, and I was off:"
 
 
 def is_late(occurrence: Occurrence, *, now: datetime) -> bool:
-    """Return whether a waiting occurrence was missed."""
+    """Return whether a waiting occurrence was missed: no worker took it up when one should have."""
+    if occurrence.was_missed:  # when it was tried before, and an error held it up
+        return True
     # It may have been planned within its minute; after an error ``look_at`` is the next try.
-    planned = None if occurrence.tries else occurrence.look_at
-    late = now - max(occurrence.nominal_at, planned or occurrence.nominal_at)
+    late = now - max(occurrence.nominal_at, occurrence.look_at or occurrence.nominal_at)
     return late > timedelta(seconds=settings.SCHEDULE_MISSED_SECONDS)
+
+
+def is_held_up(occurrence: Occurrence, *, now: datetime) -> bool:
+    """Return whether errors have held up a waiting occurrence for so long that its time is said."""
+    late = now - occurrence.nominal_at
+    return occurrence.tries > 0 and late > timedelta(seconds=settings.SCHEDULE_MISSED_SECONDS)
 
 
 def is_overtaken(occurrence: Occurrence, *, now: datetime) -> bool:
@@ -56,9 +65,15 @@ def groups(rows: Sequence[Occurrence], *, now: datetime) -> Iterable[list[Occurr
 
 
 def line(occurrence: Occurrence, *, now: datetime) -> str:
-    """Return the sentence that an occurrence comes late, with its time, in English."""
+    """Return the sentence that an occurrence comes late, with its time, in English; empty for one
+    that comes in time.
+    """
     time, is_today = due_time(occurrence, now=now)
-    return (MISSED if is_today else MISSED_ON).format(time)
+    if is_late(occurrence, now=now):
+        return (MISSED if is_today else MISSED_ON).format(time)
+    if is_held_up(occurrence, now=now):
+        return (HELD_UP if is_today else HELD_UP_ON).format(time)
+    return ""
 
 
 def listed(rows: Sequence[Occurrence], *, now: datetime, language: str, names: bool) -> str:

@@ -28,12 +28,14 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, ChatSession, Delivery, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
 
 BOT_SECONDS = 3600.0
+# So many seconds after a message the name of the bot may be added to it.
+LATE_NAME = 600
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
 CHOICES: dict[str, deciding.Choice] = {
@@ -142,7 +144,7 @@ def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
         case updates.NewMessage():
             return take_message(row=row, bot=bot, update=update, raw=raw)
         case updates.Edited():
-            return take_edit(row=row, bot=bot, message=update.message)
+            return take_edit(row=row, bot=bot, update=update, raw=raw)
         case updates.Pressed():
             return take_press(row=row, press=update)
         case updates.Membership():
@@ -287,9 +289,15 @@ def quoted_media(
     return meant.quoted.items()
 
 
-def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:
-    """Apply an edit to a message that is not batched yet; later edits change nothing."""
+def take_edit(*, row: ChannelAccount, bot: Bot, update: updates.Edited, raw: bytes) -> str:
+    """Apply an edit to a message that is not batched yet; later edits change nothing. One by which
+    a message of a group addresses the bot that did not before makes it a new one.
+    """
+    message = update.message
     meant = understand(message, bot=bot)
+    if meant.addressed and is_passed_over(row, message):
+        new = updates.NewMessage(update.update_id, message)
+        return receive_draft(row, new, meant, raw=raw)
     command = command_of(message, meant)
     text = with_answer_to_others(row, message, meant)
     if command is not None and command.is_new_text:
@@ -303,6 +311,19 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
             text=link_codes.without_codes(text),
         )
     return "edited" if changed else "too late to edit"
+
+
+def is_passed_over(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
+    """Return whether an edited message of a group is none of the inbox, and not long ago it was
+    sent: Telegram also tells of reactions to old messages in this way.
+    """
+    is_late = not 0 <= message.edit_date - message.date <= LATE_NAME
+    if not message.is_group or message.album or is_late:
+        return False
+    known = InboundMessage.objects.filter(
+        account=row, chat=str(message.chat), external_message_id=str(message.id), body_digest=""
+    )
+    return not known.exclude(external_message_id="").exists()
 
 
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:

@@ -107,6 +107,7 @@ class TelegramMessage:
     is_group: bool
     sender: Person
     date: int
+    edit_date: int = 0
     thread: int = 0
     text: str = ""
     entities: list[Entity] = field(default_factory=list)
@@ -239,6 +240,7 @@ def read_message(message: Json) -> TelegramMessage | str:
         is_group=PLACES[place],
         sender=sender,
         date=number(message.get("date", 0), "date", most=MAX_DATE),
+        edit_date=number(message.get("edit_date", 0), "edit_date", most=MAX_DATE),
         thread=number(topic, "message_thread_id") if topic is not None else 0,
         text=text,
         entities=entities(marked) if marked else [],

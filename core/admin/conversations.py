@@ -22,7 +22,7 @@ from core.database.queries import only
 from core.files import storage
 from core.jobs_worker import skills
 from core.lib.read_once import read_once
-from core.lib.text import is_clean
+from core.lib.text import counted, is_clean
 from core.models import (
     ChatSession,
     Delivery,
@@ -149,7 +149,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         """Cancel the chosen runs."""
         asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
-        messages.info(request, f"{sum(asked)} of {len(asked)} runs are being cancelled.")
+        messages.info(request, f"Being cancelled: {sum(asked)} of {counted(len(asked), 'run')}.")
 
     @admin.action(description="Let held runs go on", permissions=["cancel"])
     def let_go(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
@@ -302,13 +302,13 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     def retry(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Retry dead and uncertain deliveries."""
         done = sum(outbox.retry(pk) for pk in chosen(queryset))
-        messages.info(request, f"{done} deliveries are sent again.")
+        messages.info(request, f"Sent again: {counted(done, 'delivery', 'deliveries')}.")
 
     @admin.action(description="Dismiss", permissions=["repair"])
     def dismiss(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Dismiss dead and uncertain deliveries."""
         done = sum(outbox.dismiss(pk) for pk in chosen(queryset))
-        messages.info(request, f"{done} deliveries were dismissed.")
+        messages.info(request, f"Dismissed: {counted(done, 'delivery', 'deliveries')}.")
 
     def has_repair_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change deliveries."""
@@ -359,7 +359,7 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
     def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
         """Revoke the links of the chosen files ([L4])."""
         done = sum(storage.revoke(file) for file in queryset)
-        messages.info(request, f"The links of {done} files were revoked.")
+        messages.info(request, f"Links revoked: those of {counted(done, 'file')}.")
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change files."""
@@ -419,7 +419,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         """Cancel the runs of the chosen tasks; their files are deleted."""
         asked = [runs.request_cancel(run=job.run) for job in queryset.select_related("run")]
-        messages.info(request, f"{sum(asked)} of {len(asked)} tasks are being cancelled.")
+        messages.info(request, f"Being cancelled: {sum(asked)} of {counted(len(asked), 'task')}.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change runs."""
@@ -490,12 +490,13 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
         for name in queryset.filter(name__in=list(broken)).values_list("name", flat=True):
             messages.error(request, f"{visible_line(name, 80)} was not switched on: {broken[name]}")
         switched = queryset.exclude(name__in=list(broken)).update(enabled=True)
-        messages.info(request, f"{switched} skills were switched on.")
+        messages.info(request, f"Switched on: {counted(switched, 'skill')}.")
 
     @admin.action(description="Switch off", permissions=["switch"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
         """Disable the chosen skills."""
-        messages.info(request, f"{queryset.update(enabled=False)} skills were switched off.")
+        switched = queryset.update(enabled=False)
+        messages.info(request, f"Switched off: {counted(switched, 'skill')}.")
 
     def has_switch_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change skills."""

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
+from core import markdown
 from core.conversations import assistants, traces
 from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
@@ -26,6 +27,9 @@ from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Ru
 from core.signals import wakeups
 
 TITLE_CHARACTERS = 60
+# So much of a text is read for a title, and none without a sign that Markdown may have.
+TITLE_READ = 1000
+MARKS = frozenset("*_`~#>[|<+-=$\\")
 # The note of an ignored item of an album, kept in case another one addresses the assistant.
 OF_AN_ALBUM = "an item of an album"
 MAX_BATCH = 100
@@ -435,6 +439,13 @@ def named(messages: Sequence[InboundMessage]) -> str:
     return next((each for each in names if isinstance(each, str) and each), "")
 
 
+def title_of(text: str) -> str:
+    """Return the title of a conversation that begins with ``text``, without marks of Markdown."""
+    start = text[:TITLE_READ]
+    shown = start if MARKS.isdisjoint(start) else markdown.to_telegram(start).text
+    return one_line(shown, TITLE_CHARACTERS)
+
+
 def due_sessions(*, now: datetime) -> list[int]:
     """Return the sessions whose batch should have been flushed by now."""
     return DUE.column(now=now, furthest=now + furthest_flush())
@@ -495,7 +506,7 @@ def start_run(
         data={"media": run.route["media"]},
     )
     session.last_message_at = now
-    session.title = session.title or one_line(text or named(messages), TITLE_CHARACTERS)
+    session.title = session.title or title_of(text or named(messages))
     changes = {"last_message_at": now, "title": session.title}
     write_all(
         Insert(run),

@@ -120,7 +120,7 @@ def symbol(element: Any) -> str:
     font = element.get(f"{WORD}font", "").casefold()
     if font in SYMBOLS:
         return SYMBOLS[font].get(code & 0xFF, "")
-    return chr(code) if code < 0xE000 and chr(code).isprintable() else ""
+    return chr(code) if 0 <= code < 0xE000 and chr(code).isprintable() else ""
 
 
 def part(element: Any, name: str) -> str:

@@ -57,6 +57,13 @@ def quote(text: str, *, sender: str) -> str:
     return f'<quoted sender="{escape(sender)}">\n{said}\n</quoted>'
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with its noun in English: ``1 file``, ``2 files``. ``several``: the plural
+    where it is not that.
+    """
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
 def as_sentence(reason: object) -> str:
     """Return a reason such as "there is no file" with a capital letter and a full stop."""
     text = str(reason)

@@ -5,7 +5,8 @@ The words are those of models of OpenAI, Anthropic, xAI, Kimi, Google and Groq, 
 any address (Azure's, a proxy's); of the templates of Gemma, Mistral and others, at llama.cpp, vLLM
 and LM Studio: a conversation in which two messages of a person follow each other, as after a turn
 that failed, would fail for good; of Google for Gemma, which takes no instructions; and of Ollama,
-vLLM, llama.cpp and others for models that call no tools.
+vLLM, llama.cpp and others for models that call no tools. Google's words about schemas of tools come
+through relays.
 """
 
 import re
@@ -13,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+from core.providers import simple_schemas
 from core.providers.base import ChatMessage, ModelRequest
 
 OPTION = re.compile(
@@ -58,9 +60,9 @@ def refused(
 ) -> str:
     """Return what a server refuses, if it has a newer name, may be left out, or may be said
     otherwise: options of how a model chooses its words, how long it thinks and whether its tokens
-    are told; messages that do not alternate, and instructions; tools of which none is demanded,
-    where it is not known whether the model calls any. Empty for another ``reason``, for what is
-    ``known``, and where the words are the request's own.
+    are told; messages that do not alternate, and instructions; schemas of tools; tools of which
+    none is demanded, where it is not known whether the model calls any. Empty for another
+    ``reason``, for what is ``known``, and where the words are the request's own.
     """
     if repeats(reason, request):
         return ""
@@ -75,6 +77,8 @@ def refused(
     elif long := LONG.search(reason):
         is_short = any(each.startswith(DESCRIPTIONS) for each in known)
         name = "" if is_short else f"{DESCRIPTIONS}{long[1]}"
+    elif request.tools and simple_schemas.REFUSAL.search(reason):
+        name = simple_schemas.SCHEMAS
     elif ALTERNATE.search(reason):
         name = SYSTEM if ALTERNATING in known else ALTERNATING
     elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
@@ -161,6 +165,8 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
         if name.startswith(DESCRIPTIONS) and "tools" in made:
             most = int(name.removeprefix(DESCRIPTIONS))
             made["tools"] = [shortened(each, most) for each in made["tools"]]
+    if simple_schemas.SCHEMAS in names and "tools" in made:
+        made["tools"] = [simple_schemas.simple_tool(each) for each in made["tools"]]
     if SYSTEM in names:
         made["messages"] = of_person(made["messages"])
     elif ALTERNATING in names:

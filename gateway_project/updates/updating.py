@@ -14,6 +14,7 @@ from django.db import DatabaseError, connection, connections
 
 from core import VERSION
 from core.database.copies import CopyError
+from core.lib.text import counted
 from gateway_project import databases, home
 from gateway_project.backups import backing_up, making, manifest, restoring
 from gateway_project.backups.manifest import BackupError
@@ -47,7 +48,8 @@ def update(to: str, *, now: datetime, wait: int, say: Say) -> bool:
         target = clone.find(to)
         if target is None:
             return False
-        say(f"version {VERSION} -> {target.version}, {len(clone.changes(target))} changes")
+        changes = counted(len(clone.changes(target)), "change")
+        say(f"version {VERSION} -> {target.version}, {changes}")
         try:
             before = prepare(folder, target, now=now, say=say)
         except (UpdateError, BackupError, DatabaseError, OSError) as error:

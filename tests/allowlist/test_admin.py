@@ -898,11 +898,11 @@ def test_a_run_shows_its_events_jobs_and_deliveries(
 def test_a_run_is_cancelled_by_hand(owner_client: Client, conversation: Run) -> None:
     """A run that has ended is left alone."""
     chosen = {"action": "cancel", "_selected_action": [str(conversation.pk)]}
-    assert b"1 of 1 runs" in owner_client.post("/admin/core/run/", chosen, follow=True).content
+    assert b"1 of 1 run." in owner_client.post("/admin/core/run/", chosen, follow=True).content
     conversation.refresh_from_db()
     assert conversation.cancel_requested_at is not None
     Run.objects.update(state="cancelled")
-    assert b"0 of 1 runs" in owner_client.post("/admin/core/run/", chosen, follow=True).content
+    assert b"0 of 1 run." in owner_client.post("/admin/core/run/", chosen, follow=True).content
 
 
 def test_dead_letters_are_sent_again_or_dismissed(owner_client: Client, conversation: Run) -> None:
@@ -911,12 +911,12 @@ def test_dead_letters_are_sent_again_or_dismissed(owner_client: Client, conversa
     assert outbox.dead_count() == 2
     chosen = {"action": "retry", "_selected_action": [str(dead.pk), str(sent.pk)]}
     assert (
-        b"1 deliveries are sent again"
+        b"Sent again: 1 delivery."
         in owner_client.post("/admin/core/delivery/", chosen, follow=True).content
     )
     chosen = {"action": "dismiss", "_selected_action": [str(unsure.pk), str(sent.pk)]}
     assert (
-        b"1 deliveries were dismissed"
+        b"Dismissed: 1 delivery."
         in owner_client.post("/admin/core/delivery/", chosen, follow=True).content
     )
     states = Delivery.objects.order_by("block_index").values_list("state", flat=True)

@@ -11,11 +11,13 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from allowlist import unknown_requests
 from allowlist.models import SignInLink, UnknownRequest
 from channels_app import registry
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
 from channels_app.delivery.secret_blocks import as_sent
+from channels_app.intake.decisions import decide
 from channels_app.intake.inbound import receive_personal, receive_sender
 from channels_app.owner import notices, outages
 from channels_app.webchat import calls
@@ -448,3 +450,81 @@ def test_the_owner_is_told_of_an_unknown_outcome_as_such(
         "telegram/main: it is not known whether a message was delivered. It is not sent again by "
         "itself.",
     ]
+
+
+def test_a5_the_sender_of_a_request_that_expired_undecided_is_told_of_again(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] The buttons of the first notice decide nothing any more. Once for each request."""
+    begin, week = timezone.now(), timedelta(days=7)
+    talks(owner, telegram, "555", begin)
+    for number in range(3):
+        for hours in (0, 1, 100):
+            record_request(telegram, begin + number * week + timedelta(hours=hours))
+        assert len(notices_to("555")) == number + 1
+    last = notices_to("555")[-1].payload["buttons"][0][0]["data"]
+    assert last == f"approve:{UnknownRequest.objects.get().public_id}"
+
+
+def test_a5_a_denied_sender_is_not_told_of_again_though_a_later_request_expires(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """docs/unknown-senders.md: the sender may write again, and the owner is not notified again."""
+    now, week = timezone.now(), timedelta(days=7)
+    talks(owner, telegram, "555", now)
+    record_request(telegram, now)
+    [request] = UnknownRequest.objects.all()
+    decide(owner=owner, request=request.public_id, verdict="deny", via="admin", now=now)
+    for weeks in range(1, 5):
+        record_request(telegram, now + weeks * week)
+        unknown_requests.purge(now=now + weeks * week)
+    assert len(notices_to("555")) == 1
+    assert UnknownRequest.objects.get().state == "pending"
+
+
+def test_a5_senders_that_come_back_in_a_flood_are_told_of_in_the_digest(
+    telegram: ChannelAccount, owner: User, settings: Settings
+) -> None:
+    """[A5] As first messages are."""
+    begin = timezone.now()
+    settings.NOTIFY_UNKNOWN_REQUEST = False
+    for number in range(8):
+        record_request(telegram, begin, f"70{number}")
+    settings.NOTIFY_UNKNOWN_REQUEST = True
+    talks(owner, telegram, "555", begin)
+    for number in range(8):
+        record_request(telegram, begin + timedelta(days=7), f"70{number}")
+    assert len(notices_to("555")) == 5
+    [digest] = Delivery.objects.filter(dedupe_key__startswith="notice:digest:")
+    assert digest.payload["text"].startswith("More unknown senders are pending.")
+
+
+def test_a5_an_owner_that_is_reachable_after_days_gets_five_notices_an_hour(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Those of a flood, which were noted while no channel took one, do not come at once."""
+    begin = timezone.now()
+    for number in range(12):
+        record_request(telegram, begin + timedelta(minutes=15 * number), f"80{number}")
+    later = begin + timedelta(days=1)
+    notices.look_after(now=later)
+    talks(owner, telegram, "555", later)
+    numbers = []
+    for minutes in (0, 1, 30, 61, 122, 183):
+        notices.look_after(now=later + timedelta(minutes=minutes))
+        settle(notices_to("555"), "sent")
+        numbers.append(len(notices_to("555")))
+    assert numbers == [5, 5, 5, 10, 12, 12]
+
+
+def test_a5_fresh_notices_come_as_soon_as_the_owner_is_reachable(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] They are the five of this hour."""
+    now = timezone.now()
+    for number in range(5):
+        record_request(telegram, now, f"80{number}")
+    talks(owner, telegram, "555", now)
+    for minutes in (1, 59, 61):
+        notices.look_after(now=now + timedelta(minutes=minutes))
+        assert len(notices_to("555")) == 5

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from allowlist import revocation
@@ -12,6 +14,7 @@ from allowlist.models import AuditEntry
 from core.database import dependents
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser, identities
+from tests.channels_app.schedules.making import made as made_schedule
 
 pytestmark = pytest.mark.django_db
 NEW = "correct horse battery"
@@ -269,6 +272,34 @@ def test_deactivation_ends_runs_and_nothing_else_does(
         assert change(root, run.user, display_name="Anna") == 302
         run.refresh_from_db()
         assert run.cancel_requested_at is None
+
+
+@pytest.mark.parametrize("ends", ["person", "identity"])
+def test_the_audit_is_locked_after_the_schedules_that_end(
+    ends: str, root: Client, make: Any, telegram: ChannelAccount
+) -> None:
+    """An owner who pauses one of them at the same moment locks it first, and then the audit: in
+    another order each would wait for the other, and PostgreSQL ends one of them.
+    """
+    ann = make("ann")
+    identity = ChannelIdentity.objects.create(user=ann, kind="im", account=telegram, value="41")
+    session = ChatSession.objects.create(user=ann, account=telegram, chat="41")
+    schedule = made_schedule(session, now=timezone.now())
+    row = {"id": str(identity.pk), "user": str(ann.pk), "kind": "im", "account": str(telegram.pk)}
+    rows = identities(row | {"value": "41", "DELETE": "on"}, initial=1)
+    person = {"username": "ann", "only_listed": "on", "is_active": "on"} | rows
+    with CaptureQueriesContext(connection) as found:
+        if ends == "person":
+            assert change(root, ann, display_name="Ann") == 302
+        else:
+            assert root.post(address(ann), person).status_code == 302
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "grant")
+    said = [each["sql"] for each in found]
+    audited = [at for at, sql in enumerate(said) if 'INSERT INTO "allowlist_auditentry"' in sql]
+    paused = [at for at, sql in enumerate(said) if 'UPDATE "core_schedule"' in sql]
+    assert paused
+    assert min(audited) > max(paused)
 
 
 def test_identities_that_come_change_and_go_are_recorded_and_end_their_runs(

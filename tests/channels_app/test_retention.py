@@ -50,7 +50,7 @@ def test_x5_x3_old_answers_are_repeated_until_their_messages_go(
     assert "It is what it is." in answer["text"]
     used = query(gateway, "SELECT count(*), sum(prompt_tokens) FROM core_modelcall")
     shell(gateway, RULE.format(kind="events"))
-    assert "1 event logs" in gateway.manage("retention", "--dry-run")
+    assert "event logs: 1" in gateway.manage("retention", "--dry-run")
     assert "event logs: 1" in gateway.manage("retention")
     assert not query(gateway, "SELECT 1 FROM core_runevent WHERE data LIKE '%tool_call%'")
     assert ann.stream("POST", "/inbound", said, Idempotency_Key="old")[-1].data == answer

@@ -291,5 +291,5 @@ def test_a_result_page_is_opened_by_its_link_and_by_no_other(
     page.locator("#result_list [name=_selected_action], [name=_selected_action]").first.check()
     page.locator("select[name=action]").select_option(label="Revoke links")
     page.locator("button[name=index], button[value='0'][name=index]").first.click()
-    expect(page.locator("body")).to_contain_text("were revoked")
+    expect(page.locator("body")).to_contain_text("Links revoked")
     assert httpx.get(address).status_code == 410

@@ -288,7 +288,11 @@ class TestDatabase:
             ("warning", "uncertain-deliveries"),
             ("warning", "quarantined"),
         }
-        assert any(each.what.startswith("2 messages") for each in found)
+        assert [each.what for each in found] == [
+            "2 messages could not be delivered.",
+            "It is unknown whether 1 message arrived.",
+            "1 incoming message could not be read.",
+        ]
 
     def test_clocks_that_disagree_are_found(
         self, owner: User, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from django.core.management.base import BaseCommand, CommandError
 
 from allowlist import audit
+from core.lib.text import counted
 
 
 class Command(BaseCommand):
@@ -26,5 +27,5 @@ class Command(BaseCommand):
             raise CommandError("the anchor is not in the chain: rows were cut off", returncode=1)
         blanked = f" ({check.blanked} with blanked texts)" if check.blanked else ""
         self.stdout.write(
-            f"{check.rows} rows{blanked}, intact; last digest {check.last or '(none)'}"
+            f"{counted(check.rows, 'row')}{blanked}, intact; last digest {check.last or '(none)'}"
         )

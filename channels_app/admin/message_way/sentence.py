@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.admin.message_way.facts import Facts, Queue
+from core.lib.text import counted
 from core.models import Delivery, InboundMessage, Job, Run, ToolCall, WorkerHeartbeat
 from core.providers.failures import KINDS, OWN
 
@@ -182,7 +183,8 @@ def of_pending(found: Facts, now: datetime) -> str:
     if first.retry_at is not None and first.retry_at > now:
         again = clock(first.retry_at)
         if first.tries:
-            return f"The answer waits: {first.tries} tries have failed, again at {again}."
+            failed = counted(first.tries, "failed try", "failed tries")
+            return f"The answer waits after {failed}, again at {again}."
         return f"The answer waits: the platform accepts nothing before {again}."
     return "The answer is about to be sent."
 

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         """Write what each rule would remove."""
         found = retention.due(now=timezone.now())
         for rule, counts in found:
-            said = ", ".join(f"{count} {table}" for table, count in counts.items())
+            said = ", ".join(f"{table}: {count}" for table, count in counts.items())
             self.stdout.write(f"{rule}: {said or 'nothing'}")
         if not found:
             self.stdout.write("No rule removes anything.")

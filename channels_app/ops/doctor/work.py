@@ -21,7 +21,7 @@ from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.installed import Installed
-from core.lib.text import visible_line
+from core.lib.text import counted, visible_line
 from core.models import (
     Backup,
     ChannelAccount,
@@ -210,8 +210,9 @@ def held() -> Iterator[Finding]:
     if number:
         yield warning(
             "held",
-            f"{number} questions were open when the backup of {made_at:%Y-%m-%d %H:%M} UTC was "
-            "made, and wait for you: they may have been answered before the restore.",
+            f"{counted(number, 'question')} without an answer in the backup of "
+            f"{made_at:%Y-%m-%d %H:%M} UTC: held for you, because an answer may have come before "
+            "the restore.",
             "In “Runs”, choose those in the state “held”: let them go on, or cancel them.",
         )
 
@@ -222,21 +223,21 @@ def deliveries() -> Iterator[Finding]:
     if dead:
         yield error(
             "dead-deliveries",
-            f"{dead} messages could not be delivered.",
+            f"{counted(dead, 'message')} could not be delivered.",
             "Admin, Deliveries: see each error; send again or dismiss.",
         )
     uncertain = Delivery.objects.filter(state=Delivery.State.UNCERTAIN).count()
     if uncertain:
         yield warning(
             "uncertain-deliveries",
-            f"Of {uncertain} messages it is unknown whether they arrived.",
+            f"It is unknown whether {counted(uncertain, 'message')} arrived.",
             "Admin, Deliveries: check the chat, then send again or dismiss.",
         )
     unread = InboundMessage.objects.filter(state=InboundMessage.State.QUARANTINED).count()
     if unread:
         yield warning(
             "quarantined",
-            f"{unread} incoming messages could not be read.",
+            f"{counted(unread, 'incoming message')} could not be read.",
             "Admin, Inbound messages: retry them after an update, or leave them.",
         )
 
@@ -245,10 +246,11 @@ def schedules() -> Iterator[Finding]:
     """Check that reminders and tasks are carried out at their time."""
     late = reports.lateness(now=timezone.now(), after=OVERDUE)
     if late.waiting:
+        due = counted(late.waiting, "reminder or task", "reminders or tasks")
+        since = counted(round(late.oldest_seconds / 60), "minute")
         yield error(
             "schedules",
-            f"{late.waiting} reminders or tasks wait although they were due, the first one for "
-            f"{late.oldest_seconds / 60:.0f} minutes: no worker fires them.",
+            f"No worker fires what is due: {due}, for {since} already.",
             "Start a runs worker (`manage.py up`, docs/deploy.md); if one runs, its log says why "
             "it fires nothing.",
         )
@@ -327,7 +329,7 @@ def migrations() -> Iterator[Finding]:
     if plan:
         yield error(
             "migrations",
-            f"The tables are {len(plan)} migrations behind the code.",
+            f"The tables are {counted(len(plan), 'migration')} behind the code.",
             "Run `manage.py migrate`.",
         )
     elif outdated := schema_version.problem():

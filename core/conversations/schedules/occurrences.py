@@ -107,7 +107,8 @@ def wait_for(
         return row
     if row.state == Occurrence.State.WITHDRAWN:
         row.state, row.look_at, row.snoozed = Occurrence.State.WAITING, due, snoozed
-        row.save(update_fields=["state", "look_at", "snoozed"])
+        row.tries, row.was_missed = 0, False
+        row.save(update_fields=["state", "look_at", "snoozed", "tries", "was_missed"])
     elif row.snoozed and not snoozed:
         row.snoozed = False
         row.save(update_fields=["snoozed"])
@@ -239,7 +240,11 @@ def wait_again(schedule: Schedule, *, now: datetime) -> None:
     """Let the occurrences that were left out before their time by the clock as it is wait again."""
     rows = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.SKIPPED)
     rows.filter(fired_at__gt=now + AHEAD_OF_CLOCK, nominal_at__gt=now).update(
-        state=Occurrence.State.WAITING, look_at=F("nominal_at"), fired_at=None, was_missed=False
+        state=Occurrence.State.WAITING,
+        look_at=F("nominal_at"),
+        fired_at=None,
+        was_missed=False,
+        tries=0,
     )
 
 

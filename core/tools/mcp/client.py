@@ -26,7 +26,7 @@ from core.lib.text import one_line
 from core.providers import addresses
 from core.providers.redaction import hide
 from core.tools.mcp import offers
-from core.tools.mcp.errors import McpError, StoppedError, UnauthorizedError
+from core.tools.mcp.errors import DOUBT, McpError, StoppedError, UnauthorizedError
 from core.tools.mcp.offers import Offer
 from core.tools.mcp.servers import ServerInfo
 from core.tools.mcp.transport import Guard
@@ -286,7 +286,7 @@ def is_final(refused: tuple[int, str] | None) -> bool:
 
 def explained(error: Exception, guard: Guard, key: str, *, seconds: float) -> McpError:
     """Return a failure in words, without the key."""
-    doubt = " It is not known whether the call was carried out." if guard.sent else ""
+    doubt = DOUBT if guard.sent else ""
     if guard.stopped is not None:
         if isinstance(guard.stopped, StoppedError):
             return StoppedError(guard.stopped.code, f"{guard.stopped}{doubt}")

@@ -1,5 +1,8 @@
 """Failures of MCP servers, in words for the owner."""
 
+# Behind the words of a failure of which it is not known whether it came before the work.
+DOUBT = " It is not known whether the call was carried out."
+
 
 class McpError(Exception):
     """The server could not be used; the text is for the owner and for the model."""

@@ -6,6 +6,8 @@ A tool is used while both have the same hash.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from django.utils.translation import gettext_noop
+
 from core.database.queries import HasRows
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
@@ -15,6 +17,12 @@ from core.tools.mcp import offers
 from core.tools.mcp.errors import McpError, StoppedError
 from core.tools.mcp.offers import Offer
 
+# The findings; they are stored in English, and told in the language of each owner.
+CHANGED = gettext_noop(
+    "The tool “{tool}” of the MCP server {server} was changed. It is off until you have looked at "
+    "the difference and accepted it."
+)
+STOPPED = gettext_noop("The MCP server {server} was stopped: {reason}")
 COPIED = ("title", "description", "schema", "read_only", "idempotent")
 MOST_TEXT = 500
 KEPT = timedelta(days=90)
@@ -57,11 +65,10 @@ def compare(server: McpServer, row: McpTool | None, found: Offer) -> bool:
     row.offered, row.offered_hash = found.stored(), digest
     row.save(update_fields=["offered", "offered_hash"])
     if row.enabled and row.state == "changed":
-        words = f"The tool “{one_line(row.name, 60)}” of the MCP server {server} was changed."
         note(
             server.pk,
             key=f"changed:{row.pk}:{row.accepted_hash[:16]}",
-            text=f"{words} It is off until you have looked at the difference and accepted it.",
+            text=CHANGED.format(tool=one_line(row.name, 60), server=server),
         )
     return True
 
@@ -118,7 +125,7 @@ def note(server_id: int, *, key: str, text: str) -> None:
 def note_stopped(server_id: int, error: McpError, *, name: str, now: datetime) -> None:
     """Store that a server was stopped: told once a day for each reason."""
     if isinstance(error, StoppedError):
-        text = f"The MCP server {name} was stopped: {error}"
+        text = STOPPED.format(server=name, reason=error)
         note(server_id, key=f"stopped:{error.code}:{now:%Y-%m-%d}", text=text)
 
 

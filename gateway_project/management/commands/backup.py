@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from channels_app.owner import backups
+from core.lib.text import counted
 from gateway_project.backups import making, manifest, restoring
 from gateway_project.backups.backing_up import back_up, note
 from gateway_project.backups.manifest import BackupError, Manifest
@@ -68,9 +69,9 @@ class Command(BaseCommand):
 
 def words(found: Manifest) -> str:
     """Return what a checked backup holds, as one line."""
-    size = sum(each.size for each in found.files)
-    rows = f"{sum(found.rows.values())} rows, " if found.rows else ""
+    size = counted(sum(each.size for each in found.files), "byte")
+    rows = f"{counted(sum(found.rows.values()), 'row')}, " if found.rows else ""
     keys = "with keys" if found.has_secrets else "without keys"
     why = restoring.why_only_read(found)
     only = f"; its archive was read through, not restored: {why}" if why else ""
-    return f"checked: {rows}{len(found.files)} files ({size} bytes), {keys}{only}"
+    return f"checked: {rows}{counted(len(found.files), 'file')} ({size}), {keys}{only}"

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from core.lib.text import counted
 from gateway_project.backups import restoring
 from gateway_project.backups.manifest import BackupError
 
@@ -33,7 +34,7 @@ class Command(BaseCommand):
         except BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"Restored {folder.name}. {held.runs} questions and {held.deliveries} messages wait "
-            f"for the owner (Runs and Deliveries in the admin); {held.skipped} reminders that were "
-            "due meanwhile were skipped."
+            f"Restored {folder.name}. Held for the owner (Runs and Deliveries in the admin): "
+            f"{counted(held.runs, 'question')} and {counted(held.deliveries, 'message')}. Skipped, "
+            f"because it was due meanwhile: {counted(held.skipped, 'reminder')}."
         )

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from channels_app.ops import credential_rotation
 from core.lib.encryption import DecryptError
+from core.lib.text import counted
 from gateway_project import home
 from gateway_project.processes import preflight
 
@@ -76,7 +77,10 @@ class Command(BaseCommand):
             changed = credential_rotation.reencrypt_all(actor="manage.py", now=timezone.now())
         except DecryptError as error:
             raise CommandError(f"nothing was changed: {error}") from error
-        self.stdout.write(f"{changed} accounts and providers encrypted with the first key")
+        self.stdout.write(
+            f"{counted(changed, 'account or provider', 'accounts and providers')} encrypted with "
+            "the first key"
+        )
 
 
 def while_stopped() -> TextIO:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from allowlist import sign_in
 from core import VERSION
+from core.lib.text import counted
 from gateway_project import home, installation
 from gateway_project.processes import console, holding, listener, plan, preflight
 
@@ -50,7 +51,9 @@ class Command(BaseCommand):
         """Prepare tables, static files, the owner; on a terminal a token. Raises StartError."""
         with installation.one_at_a_time():
             applied = installation.migrate()
-            console.say("database", f"{applied} migrations applied" if applied else "up to date")
+            console.say(
+                "database", f"{counted(applied, 'migration')} applied" if applied else "up to date"
+            )
             if installation.collect_static():
                 console.say("static", "collected")
             owner, is_new = installation.ensure_owner()

@@ -288,7 +288,7 @@ def test_x71_an_answer_that_is_not_delivered_says_why(
     assert "The answer waits: the platform accepts nothing before" in html
     assert "the server is down" in html
     Delivery.objects.update(tries=2)
-    assert "2 tries have failed, again at" in sentence(browser, "delivery", sent.pk)
+    assert "after 2 failed tries, again at" in sentence(browser, "delivery", sent.pk)
     notice = Delivery.objects.create(
         account=memory, dedupe_key="x", conversation=sent.conversation, payload={"text": "A code"}
     )

@@ -110,12 +110,12 @@ def test_h40_the_owner_pauses_resumes_and_deletes_with_a_trail(
     browser: Client, schedule: Schedule
 ) -> None:
     """The audit names who and whose, not what was planned."""
-    assert act(browser, "pause", schedule) == "1 schedules were paused."
+    assert act(browser, "pause", schedule) == "Paused: 1 schedule."
     assert state(schedule) == ("paused", "owner")
-    assert act(browser, "pause", schedule) == "0 schedules were paused."
-    assert act(browser, "resume", schedule) == "1 schedules were resumed."
+    assert act(browser, "pause", schedule) == "Paused: 0 schedules."
+    assert act(browser, "resume", schedule) == "Resumed: 1 schedule."
     assert state(schedule) == ("active", "")
-    assert act(browser, "end", schedule) == "1 schedules were deleted."
+    assert act(browser, "end", schedule) == "Deleted: 1 schedule."
     assert state(schedule) == ("ended", "owner")
     assert not Occurrence.objects.filter(schedule=schedule, state="waiting").exists()
     trail = AuditEntry.objects.filter(action__startswith="schedule.").order_by("id")
@@ -123,7 +123,7 @@ def test_h40_the_owner_pauses_resumes_and_deletes_with_a_trail(
         f"schedule.{each}" for each in ("paused", "resumed", "ended")
     ]
     assert all("ann" in row.subject and SECRET not in row.subject for row in trail)
-    assert act(browser, "resume", schedule) == "0 schedules were resumed."
+    assert act(browser, "resume", schedule) == "Resumed: 0 schedules."
 
 
 def test_h40_one_that_cannot_be_resumed_is_named_and_stays_paused(
@@ -134,13 +134,13 @@ def test_h40_one_that_cannot_be_resumed_is_named_and_stays_paused(
     old = made(chat, now=timezone.now() - timedelta(days=2), text="once")
     changes.pause(schedule_ids=[old.pk, schedule.pk], why="person")
     said = act(browser, "resume", old, schedule)
-    assert "1 schedules were resumed. | ann: Its time has passed." in said
+    assert "Resumed: 1 schedule. | ann: Its time has passed." in said
     assert state(old) == ("paused", "person")
     assert state(schedule) == ("active", "")
     changes.pause(schedule_ids=[schedule.pk], why="grant")
     ann.identities.all().delete()
     said = act(browser, "resume", schedule)
-    assert said == ("0 schedules were resumed. | ann: the grant by which this was made has ended.")
+    assert said == ("Resumed: 0 schedules. | ann: the grant by which this was made has ended.")
     assert state(schedule) == ("paused", "grant")
 
 

@@ -92,7 +92,7 @@ def test_a_long_table_is_cut_and_the_rest_is_in_the_csv(browser: Client) -> None
     assert (len(people["rows"]), len(people["more"]), people["left"]) == (10, 90, 3)
     shown = answer.content.decode()
     assert "93 more" in shown
-    assert "3 others are in the CSV." in shown
+    assert "3 more in the CSV." in shown
     assert len(csv_of(browser.get(reverse(CSV), {"by": "person"}))) == 104
 
 

@@ -271,7 +271,7 @@ def test_an_owner_opens_and_closes_sessions_in_the_admin(
     (made,) = sessions.open_sessions()
     assert f"GATEWAY_SESSION_ID={made.public_id}" in page.content.decode()
     page = client.post(address, {"action": "close", "_selected_action": [made.pk]}, follow=True)
-    assert "1 of 1 sessions were closed" in page.content.decode()
+    assert "Closed: 1 of 1 session." in page.content.decode()
     assert not sessions.open_sessions()
 
 

@@ -65,6 +65,46 @@ def test_h12_an_occurrence_that_breaks_is_tried_again_later_each_time_and_then_f
     assert (schedule.state, schedule.failures) == ("active", 1)
 
 
+@pytest.mark.parametrize("missed", ["once", "skip"])
+def test_h13_one_that_errors_held_up_was_not_missed(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch, missed: str
+) -> None:
+    """The gateway was on all the time: it does not say that it was off, and leaves nothing out."""
+    schedule = made(chat, rule=DAILY, at=ONE, missed=missed)
+    now = DUE
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+        for _ in range(4):
+            fire(now)
+            now = Occurrence.objects.get(schedule=schedule).look_at or now
+    assert now - DUE > timedelta(minutes=2)
+    fire(now + timedelta(seconds=5))
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00; an error held it up._"]
+    assert not Occurrence.objects.filter(was_missed=True).exists()
+
+
+def test_h13_one_that_was_missed_and_then_broke_comes_as_missed(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(chat, at=ONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+        fire(DUE + minutes(60))
+    fire(DUE + minutes(61))
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+
+
+def test_h13_one_that_broke_before_the_gateway_was_off_comes_as_missed(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(chat, at=ONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+        fire(DUE)
+    fire(DUE + minutes(60))
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+
+
 def test_h12_the_longest_wait_between_two_tries_is_five_minutes(
     chat: ChatSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,7 +279,7 @@ def test_h13_one_that_an_error_held_up_says_when_it_was_due(
         for second in range(60, 140, 5):
             fire(NOON + minutes(59) + timedelta(seconds=second))
     fire(NOON + minutes(62.5))
-    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00; an error held it up._"]
 
 
 def test_h13_a_list_in_a_group_names_the_person_of_each_and_indents_further_lines(

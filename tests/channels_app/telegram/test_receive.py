@@ -170,6 +170,60 @@ def test_an_edit_of_the_text_after_new_is_without_the_command(take: Take) -> Non
     assert Run.objects.get().text == "plan a trip to Bath"
 
 
+def late(update: Params, text: str, *, seconds: int = 30) -> Params:
+    """Return the edit of a message, so long after it was sent; ``text`` may begin with the bot's
+    name."""
+    named = [{"type": "mention", "offset": 0, "length": 7}] if text.startswith("@my_bot") else []
+    date = update["message"]["date"]
+    return edit(update, text, entities=named, edit_date=date + seconds)
+
+
+def test_c7_a_message_of_a_group_to_which_the_name_of_the_bot_is_added_is_received_once(
+    take: Take,
+) -> None:
+    """[C7] They forgot it. Once: a later edit finds it there."""
+    first = message("what is new?", user=GUEST, chat=GROUP)
+    assert take(first) == "not addressed"
+    assert take(late(first, "what is  new?")) == "too late to edit"
+    assert not InboundMessage.objects.exists()
+    assert take(late(first, "@my_bot what is new?")) == "accepted"
+    assert (stored().text, stored().state) == ("what is new?", "received")
+    assert take(late(first, "@my_bot what is new today?", seconds=40)) == "edited"
+    assert stored().text == "what is new today?"
+    InboundMessage.objects.update(state="answered")
+    assert take(late(first, "@my_bot what was new?", seconds=50)) == "too late to edit"
+    assert stored().text == "what is new today?"
+
+
+def test_c7_the_name_of_the_bot_that_is_added_long_afterwards_is_too_late(take: Take) -> None:
+    """[C7] Telegram tells of edits of old messages without one, as of reactions."""
+    first = message("what is new?", user=GUEST, chat=GROUP)
+    take(first)
+    assert take(late(first, "@my_bot what is new?", seconds=601)) == "too late to edit"
+    assert not InboundMessage.objects.exists()
+    assert take(late(first, "@my_bot what is new?", seconds=600)) == "accepted"
+
+
+def test_c7_an_edit_by_which_a_message_of_a_stranger_addresses_the_bot_is_denied(
+    take: Take,
+) -> None:
+    """[C7] [A3] As a new one is."""
+    first = message("hello", user=STRANGER, chat=GROUP)
+    take(first)
+    assert take(late(first, "@my_bot hello")) == "denied"
+    assert UnknownRequest.objects.get().sender == str(STRANGER)
+
+
+def test_c7_an_edited_message_of_a_private_chat_is_no_new_one(take: Take) -> None:
+    """[C7] It was received when it was sent; a message that retention has removed does not
+    come again."""
+    first = message("hello", user=GUEST)
+    take(first)
+    InboundMessage.objects.all().delete()
+    assert take(late(first, "hello again")) == "too late to edit"
+    assert not InboundMessage.objects.exists()
+
+
 def fields(row: InboundMessage, *names: str) -> tuple[Any, ...]:
     """Return columns of a message."""
     return tuple(getattr(row, name) for name in names)

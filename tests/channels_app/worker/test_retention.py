@@ -461,7 +461,7 @@ def test_x8_texts_of_the_audit_are_blanked_and_the_chain_is_valid() -> None:
     anchor = old[-1].digest
     young = entries(3, 3)
     rule("audit", 30)
-    assert "250 audit texts" in command("--dry-run")
+    assert "audit texts: 250" in command("--dry-run")
     assert removed() == {"audit texts": 250}
     call_command("audit_verify", "--anchor", anchor, stdout=io.StringIO())
     assert audit.check(anchor=young[-1].digest).anchored
@@ -590,7 +590,7 @@ def test_x9_a_dry_run_counts_the_rows_that_are_then_removed_and_changes_nothing(
         "audit texts",
         "empty conversations",
     }
-    assert all(f"{count} {table}" in text for counts in due for table, count in counts.items())
+    assert all(f"{table}: {count}" in text for counts in due for table, count in counts.items())
     assert removed() == +total
     assert not +sum((Counter(counts) for _, counts in retention.due(now=timezone.now())), Counter())
 

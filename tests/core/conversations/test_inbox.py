@@ -188,6 +188,36 @@ def test_the_first_words_are_the_title_of_a_session(say: Say, session: ChatSessi
     assert str(session) == session.title
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("**Hello** world", "Hello world"),
+        ("# Plan\n\nfor *today*", "Plan for today"),
+        ("- [ ] buy milk", "☐ buy milk"),
+        ("- milk\n- eggs", "• milk • eggs"),
+        ("```py\nprint(1)\n```\nfails", "print(1) fails"),
+        ("look at [the docs](https://example.org/a) and `ls`", "look at the docs and ls"),
+        ("> **Bo**: come at 8", "Bo: come at 8"),
+        ("2*3*4 = 24 and snake_case_name", "2*3*4 = 24 and snake_case_name"),
+        ("#", "#"),
+        ("C:\\temp\\*.log", "C:\\temp\\*.log"),
+    ],
+)
+def test_a_title_has_no_marks_of_markdown(
+    say: Say, session: ChatSession, text: str, title: str
+) -> None:
+    say(text)
+    session.refresh_from_db()
+    assert session.title == title
+
+
+def test_the_title_of_a_long_text_is_made_of_its_beginning(say: Say, session: ChatSession) -> None:
+    say("**" + "x" * 200_000 + "**")
+    session.refresh_from_db()
+    assert session.title.endswith("x…")
+    assert len(session.title) == inbox.TITLE_CHARACTERS
+
+
 def test_a_session_that_begins_with_a_file_is_named_after_it(
     say: Say, session: ChatSession
 ) -> None:

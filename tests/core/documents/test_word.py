@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import docx
+import pytest
 from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
@@ -109,6 +110,16 @@ def test_raised_numbers_formulas_and_symbols_keep_their_meaning(tmp_path: Path) 
     formula = sup.format(word("10"), word("−3")) + half + sup.format(sides, word("2"))
     made.add_paragraph("= ")._p.append(xml(f"<m:oMath >{formula}</m:oMath>"))
     assert read(made, tmp_path)[""] == "10^6 cells, 5 μg on the 2nd\n= 10^(−3)1/(a+2)(x−y)^2"
+
+
+@pytest.mark.parametrize("code", ["-5", "x", "", "D800", "FFFFFFFFFF", "E000"])
+@pytest.mark.parametrize("font", ["Arial", "Symbol"])
+def test_a_symbol_without_a_character_leaves_the_rest(tmp_path: Path, font: str, code: str) -> None:
+    made = docx.Document()
+    line = made.add_paragraph("before")
+    line.add_run()._r.append(xml(f'<w:sym w:font="{font}" w:char="{code}"></w:sym>'))
+    line.add_run("after")
+    assert read(made, tmp_path)[""] == "beforeafter"
 
 
 def level(depth: int, form: str, text: str, style: str = "") -> str:

@@ -173,11 +173,11 @@ def test_l2_the_admin_shows_a_job_and_its_events_and_ends_it(
         in client.get(f"/admin/core/run/{run.id}/change/").content.decode()
     )
     chosen = {"action": "cancel", "_selected_action": [str(job.id)]}
-    assert b"1 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
+    assert b"1 of 1 task." in client.post("/admin/core/job/", chosen, follow=True).content
     assert ended(run).state == Run.State.CANCELLED
     worker.join()
     assert not list(storage.folder().rglob("half.bin"))
-    assert b"0 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
+    assert b"0 of 1 task." in client.post("/admin/core/job/", chosen, follow=True).content
 
 
 def test_l1_a_wrong_plugin_is_reported_to_the_model(worker: Worker, script: Any, say: Say) -> None:

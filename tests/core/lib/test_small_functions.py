@@ -36,6 +36,14 @@ def test_invisible_characters_are_shown_as_their_codes_and_others_as_they_are() 
     assert text.visible("a\u202eb\xa0c") == "a⟨U+202E⟩b\xa0c"
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (11, "11 files")]
+)
+def test_a_number_has_its_noun(number: int, said: str) -> None:
+    assert text.counted(number, "file") == said
+    assert text.counted(number, "entry", "entries").endswith("y" if number == 1 else "ies")
+
+
 def test_rlog1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
     assert text.one_line("a\n\tb\u202ec\x07", 10) == "a b c"
     assert text.one_line("x" * 30, 10) == "x" * 9 + "…"

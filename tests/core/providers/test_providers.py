@@ -652,6 +652,38 @@ async def test_descriptions_of_tools_are_cut_for_a_server_that_takes_shorter_one
         assert second["function"] == {"name": "g", "description": "x" * 1023 + "…"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        'Invalid JSON payload received. Unknown name "const" at \'tools[0].function_declarations[5]'
+        ".parameters.properties[8].value.any_of[0]': Cannot find field.",
+        'Invalid JSON payload received. Unknown name "type" at \'tools[0].function_declarations[2]'
+        ".***.properties[0].value': Proto field is not repeating, cannot start list.",
+        "* GenerateContentRequest.tools[0].function_declarations[41].parameters"
+        ".properties[issue_fields].items.required[0]: property is not defined",
+        "Unable to submit request because `edit_file` functionDeclaration `parameters.dryRun` "
+        "schema specified other fields alongside any_of.",
+    ],
+)
+async def test_schemas_of_tools_are_simple_for_a_relay_to_google(
+    words: str, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """One tool of an MCP server made every turn fail."""
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b")), refuses(words)]
+    inner = {"kind": {"const": "x"}, "note": {"type": ["string", "null"]}}
+    schema = {"type": "object", "properties": inner, "additionalProperties": False}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    asked = replace(ASKED, tools=[tool])
+    assert text(await ask(compatible, asked)) == "a"
+    assert text(await ask(compatible, asked)) == "b"
+    simple = {"kind": {"type": "string", "enum": ["x"]}, "note": {"type": "string"}}
+    sent = [body["tools"][0]["function"]["parameters"] for body in server.requests]
+    assert sent == [schema, *[{"type": "object", "properties": simple}] * 2]
+    with pytest.raises(ProviderError):
+        await ask(compatible, asked)
+    assert len(server.requests) == 4
+
+
 async def test_a_server_that_wants_descriptions_shorter_each_time_is_not_asked_for_ever(
     server: ModelServer, compatible: OpenAICompatible
 ) -> None:

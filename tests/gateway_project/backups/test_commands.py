@@ -323,7 +323,8 @@ def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     (elsewhere / "files" / "lost+found").mkdir(parents=True)
     keys = home.read_secret("encryption_key")
     words = said("restore", str(with_keys))
-    assert words.startswith(f"Restored {with_keys.name}. 1 questions and 0 messages wait")
+    assert words.startswith(f"Restored {with_keys.name}. Held for the owner")
+    assert "1 question and 0 messages." in words
     assert User.objects.get().username == "ada"
     file = StoredFile.objects.get()
     assert storage.read(file) == b"Milk, bread."

@@ -419,6 +419,42 @@ def test_the_host_of_our_address_is_allowed_as_requests_name_it(address: str, as
     assert validate_host(domain, [environment.host_of(address)])
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("chat.example.org:8443", "chat.example.org:8443"),
+        ("https://Chat.Example.org/", "chat.example.org"),
+        ("[::1]:8000", "[::1]:8000"),
+        ("2001:DB8::1", "[2001:db8::1]:8000"),
+        ("10.0.0.5:8000", "10.0.0.5:8000"),
+        ("straße.example", "xn--strae-oqa.example"),
+        ("nas.local.", "nas.local"),
+        (".example.org:8000", "chat.example.org:8000"),
+        ("*.example.org", "chat.example.org"),
+        ("*", "any.example"),
+    ],
+)
+def test_an_allowed_host_is_taken_as_it_is_meant(
+    monkeypatch: pytest.MonkeyPatch, given: str, asked: str
+) -> None:
+    """With its port no request had it: each was answered that this host is not allowed."""
+    monkeypatch.setenv("ALLOWED_HOSTS", f"nas, {given}")
+    domain, _ = split_domain_port(asked)
+    allowed = environment.hosts("ALLOWED_HOSTS", "localhost")
+    assert validate_host(domain, allowed)
+    assert validate_host("nas", allowed)
+    assert given == "*" or not validate_host("other.example", allowed)
+
+
+@pytest.mark.parametrize("given", ["chat.example.org/app", "chat.example.org:port", "[::1", "a@b"])
+def test_an_allowed_host_that_is_none_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("ALLOWED_HOSTS", given)
+    with pytest.raises(ImproperlyConfigured, match="ALLOWED_HOSTS must be names like"):
+        environment.hosts("ALLOWED_HOSTS", "localhost")
+
+
 def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``REDIS_URL_FILE`` names one; the supervisor reads it as the settings do."""
     (tmp_path / "url").write_text("redis://file:6379/0\n")

@@ -267,6 +267,17 @@ def test_h50_one_that_ended_by_a_wrong_clock_is_active_again(chat: ChatSession) 
     assert occurrences.plan_again(now=DUE) == 0
 
 
+def test_h50_one_that_waits_again_has_no_tries(chat: ChatSession) -> None:
+    """Its time is not taken for that of another try, which a clock set back brings near."""
+    made(chat, at=ONE, missed="skip")
+    Occurrence.objects.update(tries=1)
+    fire(DUE + DAY)
+    assert states(Schedule.objects.get()) == ["skipped"]
+    assert occurrences.plan_again(now=NOON) == 1
+    one = Occurrence.objects.get()
+    assert (one.state, one.tries, one.look_at) == ("waiting", 0, DUE)
+
+
 def test_h50_a_schedule_of_which_nothing_is_left_stays_over(chat: ChatSession) -> None:
     schedule = made(chat, at=ONE)
     fire(DUE + DAY)
