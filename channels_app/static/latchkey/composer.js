@@ -3,7 +3,7 @@
 const TALLEST = 240;
 
 import { Attachments } from "./attachments.js";
-import { isSending } from "./dom.js";
+import { focusBox, isSending } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -88,11 +88,8 @@ export class Composer {
     this.focus();
   }
 
-  /** Unless that would push a phone's keyboard up unasked. */
   focus() {
-    if (!matchMedia("(pointer: fine)").matches) return;
-    this.#text.focus({ preventScroll: true });
-    this.#text.setSelectionRange(this.#text.value.length, this.#text.value.length);
+    focusBox();
   }
 
   /** Whether an answer is being made: then there is something to stop. */

@@ -6,6 +6,7 @@ import { filled, gettext } from "./texts.js";
 import { greeting } from "./time.js";
 
 const NEAR_END = 96;
+const MOMENT = 1000;
 
 export class Log {
   #scroll = document.querySelector("#scroll");
@@ -17,6 +18,7 @@ export class Log {
   #announcer = document.querySelector("#announcer");
   #connection = document.querySelector("#connection");
   #following = true;
+  #late = null;
 
   /** on: {suggest(text)}: a suggestion of the welcome was chosen. */
   constructor({ suggest }) {
@@ -110,12 +112,18 @@ export class Log {
   }
 
   connection(state) {
-    this.#connection.hidden = state === "open";
     const words = {
       connecting: gettext("Connecting…"),
       waiting: gettext("No connection. Trying again…"),
       blocked: gettext("The gateway answers, but no WebSocket opens: are too many tabs open, or does a proxy let none through? Trying again…"),
     };
     this.#connection.textContent = words[state] ?? "";
+    if (!words[state]) {
+      clearTimeout(this.#late);
+      this.#late = null;
+      this.#connection.hidden = true;
+    }
+    // What is over in a moment is not shown: each page begins by connecting.
+    else this.#late ??= setTimeout(() => (this.#connection.hidden = false), MOMENT);
   }
 }
