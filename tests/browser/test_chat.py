@@ -918,6 +918,43 @@ def test_the_focus_goes_to_the_chat_in_the_place_of_the_one_that_was_deleted(
     expect(page.locator(".sessions a", has_text="first fern").first).to_be_focused()
 
 
+def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The button that was pressed is disabled or gone then."""
+    page, _ = open_page(gateway)
+    box = page.get_by_label("Message", exact=True)
+    box.fill("Some markdown")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(box).to_be_focused()
+    finished(page)
+    box.fill("Let it hang")
+    page.get_by_role("button", name="Send", exact=True).press("Enter")
+    expect(box).to_be_focused()
+    expect(page.locator(".prose").last).to_contain_text("Half of")
+    page.get_by_role("button", name="Stop the answer").press("Enter")
+    finished(page, 2)
+    expect(box).to_be_focused()
+    page.locator("#attach-file").set_input_files(
+        {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea"}
+    )
+    page.get_by_role("button", name="Remove sea.md").press("Enter")
+    expect(box).to_be_focused()
+
+
+def test_the_keyboard_of_a_phone_stays_when_a_message_is_sent(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    phone = {"viewport": {"width": 375, "height": 740}, "is_mobile": True, "has_touch": True}
+    page, _ = open_page(gateway, **phone)
+    box = page.get_by_label("Message", exact=True)
+    box.tap()
+    box.fill("Some markdown")
+    page.get_by_role("button", name="Send", exact=True).tap()
+    finished(page)
+    expect(box).to_be_focused()
+
+
 def test_under_the_drawer_of_a_phone_nothing_takes_the_focus(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

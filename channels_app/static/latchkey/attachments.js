@@ -2,7 +2,7 @@
 // Pictures are made small enough for one frame; everything else is uploaded at once, with a bar.
 
 import { textOf } from "./conversation.js";
-import { el, icon, iconButton } from "./dom.js";
+import { el, focusBox, icon, iconButton } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, ngettext } from "./texts.js";
 
@@ -27,6 +27,7 @@ export class Attachments {
     this.#input.addEventListener("change", () => {
       this.#add([...this.#input.files]);
       this.#input.value = "";
+      focusBox();
     });
     box.addEventListener("paste", (event) => {
       const files = [...(event.clipboardData?.files ?? [])];
@@ -170,7 +171,10 @@ export class Attachments {
   }
 
   #shown(item) {
-    const remove = iconButton("close", filled(gettext("Remove {name}"), item), () => this.#remove(item));
+    const remove = iconButton("close", filled(gettext("Remove {name}"), item), () => {
+      this.#remove(item);
+      focusBox(); // the button is gone
+    });
     if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), remove);
     const name = el("span.file-name", {}, textOf(item.name));
     return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);

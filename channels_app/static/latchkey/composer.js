@@ -34,6 +34,8 @@ export class Composer {
     addEventListener("dragover", (event) => isLinkBeside(event) && event.preventDefault());
     addEventListener("drop", (event) => this.#dropped(event));
     this.#stop.addEventListener("click", () => this.on.stop());
+    // Who presses one of them goes on writing, and the keyboard of a phone stays where it is.
+    for (const button of [this.#send, this.#stop]) button.addEventListener("mousedown", (event) => event.preventDefault());
     // Whoever types before this script runs keeps it; else the draft of this chat comes back.
     const typed = this.#text.value;
     this.open(document.body.dataset.session || null);
@@ -106,6 +108,7 @@ export class Composer {
     const files = this.attachments.take();
     this.#changed();
     this.on.send(text, files);
+    this.focus();
   }
 
   /** A text that the box would cut at its limit, without a word, is not pasted at all. */
@@ -135,8 +138,10 @@ export class Composer {
     const text = this.#text.value;
     const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
     this.#send.disabled = empty || (this.attachments?.isBusy ?? false);
+    const isStopped = this.#stop === document.activeElement && !this.busy;
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;
+    if (isStopped) this.focus();
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
     if (!CSS.supports("field-sizing", "content")) this.#grow();
     if (text) tabStorage.setItem(this.#drafts + this.#chat, text);

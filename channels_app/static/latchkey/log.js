@@ -63,6 +63,7 @@ export class Log {
 
   /** Offer older turns: `load` is called once, also when the button is pressed twice. */
   offerEarlier(load) {
+    if (load === null && this.#earlier === document.activeElement) this.#scroll.focus({ preventScroll: true });
     this.#earlier.hidden = load === null;
     this.#earlier.onclick = () => {
       this.#earlier.onclick = null;
