@@ -13,6 +13,7 @@ from allowlist import audit, keys
 from allowlist.admin.audited import is_superuser, shown_once
 from allowlist.models import ApiKey
 from core.admin.base import ModelForm, ThemedAdmin, visible_line
+from core.lib.text import counted
 from core.models import User
 
 
@@ -102,7 +103,7 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         actor, now = audit.actor_of(request.user), timezone.now()
         done = [keys.revoke(key=key, actor=actor, now=now) for key in queryset]
-        messages.info(request, f"{sum(done)} keys were revoked.")
+        messages.info(request, f"{counted(sum(done), 'key was', 'keys were')} revoked.")
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: Any) -> None:
         """Create the key; its token is kept for the response of this request."""

@@ -23,7 +23,7 @@ from channels_app.admin.secret_key import key_state
 from channels_app.tool_requests import signing_in
 from core.admin.base import ExtraContext, badge, visible_line
 from core.database.transactions import atomic_write
-from core.lib.text import one_line
+from core.lib.text import counted, one_line
 from core.models import McpServer, McpTool, User
 from core.tools.mcp import pins, refresh
 from core.tools.mcp.errors import McpError
@@ -310,9 +310,11 @@ def show_test(request: HttpRequest, row: McpServer) -> None:
         messages.add_message(request, level, visible_line(f"{row}: {words}", 600))
     else:
         row.refresh_from_db()
-        words = f"It answers (protocol {row.protocol}) and offers {number} tools."
+        words = (
+            f"It answers (protocol {row.protocol}) and offers {counted(number, 'tool', 'tools')}."
+        )
         waiting = sum(each.state in {"new", "changed"} for each in row.tools.all())
-        more = f" {waiting} wait to be accepted." if waiting else ""
+        more = f" {counted(waiting, 'waits', 'wait')} to be accepted." if waiting else ""
         messages.success(request, f"{row}: {visible_line(words)}{more}")
     values = {"check_result": one_line(words, 500), "checked_at": timezone.now()}
     with atomic_write():

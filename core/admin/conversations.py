@@ -22,7 +22,7 @@ from core.database.queries import only
 from core.files import storage
 from core.jobs_worker import skills
 from core.lib.read_once import read_once
-from core.lib.text import is_clean
+from core.lib.text import counted, is_clean
 from core.models import (
     ChatSession,
     Delivery,
@@ -154,7 +154,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     @admin.action(description="Let held runs go on", permissions=["cancel"])
     def let_go(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         """Queue those of the chosen runs that are held since a restore."""
-        messages.info(request, f"{runs.let_go(queryset)} runs go on.")
+        messages.info(request, f"{counted(runs.let_go(queryset), 'run goes', 'runs go')} on.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change runs."""
@@ -302,13 +302,13 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     def retry(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Retry dead and uncertain deliveries."""
         done = sum(outbox.retry(pk) for pk in chosen(queryset))
-        messages.info(request, f"{done} deliveries are sent again.")
+        messages.info(request, f"{counted(done, 'delivery is', 'deliveries are')} sent again.")
 
     @admin.action(description="Dismiss", permissions=["repair"])
     def dismiss(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Dismiss dead and uncertain deliveries."""
         done = sum(outbox.dismiss(pk) for pk in chosen(queryset))
-        messages.info(request, f"{done} deliveries were dismissed.")
+        messages.info(request, f"{counted(done, 'delivery was', 'deliveries were')} dismissed.")
 
     def has_repair_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change deliveries."""
@@ -359,7 +359,7 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
     def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
         """Revoke the links of the chosen files ([L4])."""
         done = sum(storage.revoke(file) for file in queryset)
-        messages.info(request, f"The links of {done} files were revoked.")
+        messages.info(request, f"The links of {counted(done, 'file', 'files')} were revoked.")
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change files."""

@@ -57,6 +57,11 @@ def quote(text: str, *, sender: str) -> str:
     return f'<quoted sender="{escape(sender)}">\n{said}\n</quoted>'
 
 
+def counted(number: int, one: str, more: str) -> str:
+    """Return a number with the words that agree with it: ``1 run goes on``, ``2 runs go on``."""
+    return f"{number} {one if number == 1 else more}"
+
+
 def as_sentence(reason: object) -> str:
     """Return a reason such as "there is no file" with a capital letter and a full stop."""
     text = str(reason)

@@ -880,12 +880,12 @@ def test_dead_letters_are_sent_again_or_dismissed(owner_client: Client, conversa
     assert outbox.dead_count() == 2
     chosen = {"action": "retry", "_selected_action": [str(dead.pk), str(sent.pk)]}
     assert (
-        b"1 deliveries are sent again"
+        b"1 delivery is sent again"
         in owner_client.post("/admin/core/delivery/", chosen, follow=True).content
     )
     chosen = {"action": "dismiss", "_selected_action": [str(unsure.pk), str(sent.pk)]}
     assert (
-        b"1 deliveries were dismissed"
+        b"1 delivery was dismissed"
         in owner_client.post("/admin/core/delivery/", chosen, follow=True).content
     )
     states = Delivery.objects.order_by("block_index").values_list("state", flat=True)

@@ -171,7 +171,7 @@ def test_a_revoked_key_opens_nothing_and_ends_open_streams(
             page.locator("[name=_selected_action]").first.check()
             page.locator("select[name=action]").select_option(label="Revoke")
             page.locator("button[name=index]").first.click()
-            expect(page.locator("body")).to_contain_text("1 keys were revoked.")
+            expect(page.locator("body")).to_contain_text("1 key was revoked.")
             began = time.monotonic()
             try:
                 told = [json.loads(data) for _id, data in events_of(response)]

@@ -21,7 +21,7 @@ from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.installed import Installed
-from core.lib.text import visible_line
+from core.lib.text import counted, visible_line
 from core.models import (
     Backup,
     ChannelAccount,
@@ -45,6 +45,11 @@ START = "Start the missing process (`manage.py up`, docs/deploy.md); its log say
 SEND_ON = (
     "Admin, Accounts: “Test the connection” and fix what it reports; then they are sent. While the "
     "platform itself does not answer, they are tried again by themselves."
+)
+HELD = ("question waits for you", "questions wait for you")
+LATE = (
+    "reminder or task waits although it was due",
+    "reminders or tasks wait although they were due",
 )
 OVERDUE = timedelta(minutes=1)
 # So long forgetting a person may take.
@@ -215,8 +220,8 @@ def held() -> Iterator[Finding]:
     if number:
         yield warning(
             "held",
-            f"{number} questions were open when the backup of {made_at:%Y-%m-%d %H:%M} UTC was "
-            "made, and wait for you: they may have been answered before the restore.",
+            f"{counted(number, *HELD)} since the restore of the backup of "
+            f"{made_at:%Y-%m-%d %H:%M} UTC: an answer may have come before it.",
             "In “Runs”, choose those in the state “held”: let them go on, or cancel them.",
         )
 
@@ -227,21 +232,22 @@ def deliveries() -> Iterator[Finding]:
     if dead:
         yield error(
             "dead-deliveries",
-            f"{dead} messages could not be delivered.",
+            f"{counted(dead, 'message', 'messages')} could not be delivered.",
             "Admin, Deliveries: see each error; send again or dismiss.",
         )
     uncertain = Delivery.objects.filter(state=Delivery.State.UNCERTAIN).count()
     if uncertain:
         yield warning(
             "uncertain-deliveries",
-            f"Of {uncertain} messages it is unknown whether they arrived.",
+            f"Of {counted(uncertain, 'message', 'messages')} it is unknown whether "
+            f"{'it' if uncertain == 1 else 'they'} arrived.",
             "Admin, Deliveries: check the chat, then send again or dismiss.",
         )
     unread = InboundMessage.objects.filter(state=InboundMessage.State.QUARANTINED).count()
     if unread:
         yield warning(
             "quarantined",
-            f"{unread} incoming messages could not be read.",
+            f"{counted(unread, 'incoming message', 'incoming messages')} could not be read.",
             "Admin, Inbound messages: retry them after an update, or leave them.",
         )
 
@@ -252,7 +258,7 @@ def schedules() -> Iterator[Finding]:
     if late.waiting:
         yield error(
             "schedules",
-            f"{late.waiting} reminders or tasks wait although they were due, the first one for "
+            f"{counted(late.waiting, *LATE)}, the first one for "
             f"{late.oldest_seconds / 60:.0f} minutes: no worker fires them.",
             "Start a runs worker (`manage.py up`, docs/deploy.md); if one runs, its log says why "
             "it fires nothing.",

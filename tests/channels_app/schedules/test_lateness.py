@@ -60,5 +60,5 @@ def test_h43_the_doctor_says_that_no_worker_fires(chat: ChatSession) -> None:
     rows.update(look_at=now - timedelta(seconds=185))
     (found,) = work.schedules()
     assert (found.level, found.id) == ("error", "schedules")
-    assert found.what.startswith("1 reminders or tasks wait although they were due, the first one")
+    assert found.what.startswith("1 reminder or task waits although it was due, the first one")
     assert "for 3 minutes: no worker fires them." in found.what
