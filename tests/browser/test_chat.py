@@ -387,6 +387,23 @@ def test_earlier_messages_come_once_when_their_button_is_pressed_twice(
     expect(answers).to_have_count(45)
 
 
+def test_the_page_keys_turn_the_conversation_from_the_message_box(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """Where the focus is after each message."""
+    chat = shell(gateway, LONG_CHAT)
+    page, _ = open_page(gateway, f"/c/{chat}", reduced_motion="reduce")
+    expect(page.locator(".answer")).to_have_count(40)
+    box = page.get_by_label("Message", exact=True)
+    box.press("PageUp")
+    expect(page.locator("#to-end")).to_be_visible()
+    box.press("PageDown")
+    expect(page.locator("#to-end")).to_be_hidden()
+    box.fill("A line\n" * 40)
+    box.press("PageUp")
+    expect(page.locator("#to-end")).to_be_hidden()
+
+
 def test_text_that_is_typed_before_the_script_runs_is_kept(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

@@ -1,6 +1,8 @@
 // The message box: grows with its text, keeps drafts, Enter sends, Esc stops.
 
 const TALLEST = 240;
+// A text that is whole in the box needs no page keys: they are the conversation's.
+const PAGES = { PageUp: -1, PageDown: 1 };
 
 import { Attachments } from "./attachments.js";
 import { focusBox, isSending } from "./dom.js";
@@ -16,7 +18,7 @@ export class Composer {
   // Per user: another user of this tab must not read them.
   #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
-  /** on: {send(text, files), stop(), recall(), failed(message)}. */
+  /** on: {send(text, files), stop(), recall(), page(direction), failed(message)}. */
   constructor(on) {
     this.on = on;
     this.busy = false;
@@ -157,6 +159,12 @@ export class Composer {
     if (event.key === "ArrowUp" && this.#text.value === "" && !event.shiftKey) {
       event.preventDefault();
       this.on.recall();
+      return;
+    }
+    const { scrollHeight, clientHeight } = this.#text;
+    if (Object.hasOwn(PAGES, event.key) && scrollHeight <= clientHeight) {
+      event.preventDefault();
+      this.on.page(PAGES[event.key]);
       return;
     }
     if (!isSending(event)) return;

@@ -85,6 +85,11 @@ export class Log {
     this.#scroll.scrollTo({ top: this.#scroll.scrollHeight, behavior });
   }
 
+  /** Scroll by a page: -1 is up. */
+  page(direction) {
+    this.#scroll.scrollBy({ top: direction * 0.9 * this.#scroll.clientHeight, behavior: scrolling() });
+  }
+
   /** A block that a person unfolds is read from its beginning: its end is not followed. */
   #unfolded(target) {
     if (!target.closest("summary, .fold, .source-text")) return;
