@@ -312,7 +312,7 @@ def show_test(request: HttpRequest, row: McpServer) -> None:
         row.refresh_from_db()
         words = f"It answers (protocol {row.protocol}) and offers {counted(number, 'tool')}."
         waiting = sum(each.state in {"new", "changed"} for each in row.tools.all())
-        more = f" {waiting} wait to be accepted." if waiting else ""
+        more = f" {counted(waiting, 'waits', 'wait')} to be accepted." if waiting else ""
         messages.success(request, f"{row}: {visible_line(words)}{more}")
     values = {"check_result": one_line(words, 500), "checked_at": timezone.now()}
     with atomic_write():

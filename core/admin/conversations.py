@@ -154,7 +154,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     @admin.action(description="Let held runs go on", permissions=["cancel"])
     def let_go(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         """Queue those of the chosen runs that are held since a restore."""
-        messages.info(request, f"{runs.let_go(queryset)} runs go on.")
+        messages.info(request, f"{counted(runs.let_go(queryset), 'run goes', 'runs go')} on.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change runs."""

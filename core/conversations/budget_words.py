@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_noop
 
 from core.conversations.reservations import Refused
@@ -51,14 +52,20 @@ def refusal(found: Refused) -> ProviderError:
 
 
 def amount(unit: str, number: int) -> str:
-    """Return an amount of a budget: ``$5.00``, or ``100,000``."""
-    return dollars(number) if unit == "money" else f"{number:,}"
+    """Return an amount of a budget: ``$5.00``, or ``100,000``; as the active language writes it."""
+    return dollars(number) if unit == "money" else grouped(number)
+
+
+def grouped(number: int | str) -> str:
+    """Return a number with the points and commas of the active language."""
+    return number_format(number, force_grouping=True)
 
 
 def dollars(billionths: int) -> str:
     """Return money: two digits after the point, more for less than a cent."""
     value = billionths / 1_000_000_000
-    return f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.6f}".rstrip("0")
+    exact = f"{value:.2f}" if value >= 0.01 or not value else f"{value:.6f}".rstrip("0")
+    return f"${grouped(exact)}"
 
 
 def at(moment: datetime) -> str:
@@ -77,7 +84,7 @@ def used_line(when: str, used: Counted) -> str:
     said = gettext("{when}: {tokens} tokens in {calls} calls.")
     if used.cost:
         said = gettext("{when}: {tokens} tokens in {calls} calls, {cost}.")
-    counts = {"tokens": f"{used.tokens:,}", "calls": f"{used.calls:,}"}
+    counts = {"tokens": grouped(used.tokens), "calls": grouped(used.calls)}
     return said.format(when=when, cost=dollars(used.cost), **counts)
 
 

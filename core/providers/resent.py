@@ -152,15 +152,7 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
     """Return the body of a request for a server that has refused these."""
     if "tools" in names:
         names = names - TOOLS if demands_a_call(body) else names | TOOLS
-    made = dict(body)
-    for name in made.keys() - {ALTERNATING}:
-        if not names & {name, valued(name, made[name])}:
-            continue
-        value = made.pop(name)
-        if name in NEWER:
-            made[NEWER[name]] = value
-    if BESIDE in names and "temperature" in made:
-        made.pop("top_p", None)
+    made = with_options(names, body)
     for name in names:
         if name.startswith(DESCRIPTIONS) and "tools" in made:
             most = int(name.removeprefix(DESCRIPTIONS))
@@ -171,6 +163,20 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
         made["messages"] = of_person(made["messages"])
     elif ALTERNATING in names:
         made["messages"] = merged(made["messages"])
+    return made
+
+
+def with_options(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body with the options that the server takes, by the names that it takes."""
+    made = dict(body)
+    for name in body.keys() - {ALTERNATING}:
+        if not names & {name, valued(name, body[name])}:
+            continue
+        value = made.pop(name)
+        if name in NEWER:
+            made[NEWER[name]] = value
+    if BESIDE in names and "temperature" in made:
+        made.pop("top_p", None)
     return made
 
 

@@ -234,6 +234,7 @@ def test_t4_markdown_is_rendered_and_code_can_be_copied(
     expect(page.locator(".code .tok-name")).to_have_text("print")
     page.get_by_role("button", name="Copy code").click()
     assert page.evaluate("navigator.clipboard.readText()").strip() == "print(1)"
+    expect(page.locator("#announcer")).to_have_text("Copied")
     page.get_by_role("button", name="Copy the answer").click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("## Title")
     assert seen.problems == []
@@ -384,6 +385,23 @@ def test_earlier_messages_come_once_when_their_button_is_pressed_twice(
     expect(page.locator("#earlier")).to_be_hidden()
     page.evaluate("fetch('/chat/sessions')")  # as long as another answer takes
     expect(answers).to_have_count(45)
+
+
+def test_the_page_keys_turn_the_conversation_from_the_message_box(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """Where the focus is after each message."""
+    chat = shell(gateway, LONG_CHAT)
+    page, _ = open_page(gateway, f"/c/{chat}", reduced_motion="reduce")
+    expect(page.locator(".answer")).to_have_count(40)
+    box = page.get_by_label("Message", exact=True)
+    box.press("PageUp")
+    expect(page.locator("#to-end")).to_be_visible()
+    box.press("PageDown")
+    expect(page.locator("#to-end")).to_be_hidden()
+    box.fill("A line\n" * 40)
+    box.press("PageUp")
+    expect(page.locator("#to-end")).to_be_hidden()
 
 
 def test_text_that_is_typed_before_the_script_runs_is_kept(
@@ -775,6 +793,44 @@ def test_dark_and_light_follow_the_system_until_one_chooses(
     assert paper() == "rgb(27, 26, 24)"
 
 
+def test_the_bars_of_the_browser_have_the_colour_of_the_theme(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+
+    def colours() -> list[str]:
+        bars = page.locator("meta[name=theme-color]")
+        return [str(each) for each in bars.evaluate_all("(all) => all.map((it) => it.content)")]
+
+    light, dark = colours()
+    page.locator("[data-open-settings]").click()
+    page.get_by_text("Dark", exact=True).click()
+    assert colours() == [dark, dark]
+    page.reload()
+    assert colours() == [dark, dark]
+    page.locator("[data-open-settings]").click()
+    page.get_by_text("Auto", exact=True).click()
+    assert colours() == [light, dark]
+
+
+def test_no_field_of_a_phone_is_so_small_that_an_iphone_enlarges_the_page(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """Safari does so below 16 pixels, and leaves the page enlarged."""
+    phone = {"viewport": {"width": 375, "height": 740}, "is_mobile": True, "has_touch": True}
+    others = "[type=checkbox], [type=radio], [type=file], [type=hidden]"
+    fields = f"input:not({others}), select, textarea"
+    sizes = f"""() => [...document.querySelectorAll("{fields}")]
+      .map((each) => [each.name || each.id, parseFloat(getComputedStyle(each).fontSize)])"""
+    pages = ("/", "/reminders", "/reminders/new", "/first-run/model", "/first-run/phone")
+    for path in (*pages, "/sign-in", "/admin/core/user/", "/admin/core/user/add/"):
+        cookies = {"storage_state": None} if path == "/sign-in" else {}
+        page, _ = open_page(gateway, path, **phone, **cookies)
+        found = page.evaluate(sizes)
+        assert found, path
+        assert [each for each in found if each[1] < 16] == [], path
+
+
 def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -849,6 +905,85 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     expect(page.locator("#sessions-empty")).to_be_visible()
 
 
+def test_a_chat_that_goes_on_comes_first_in_the_list(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
+    for name in ("older", "newer"):
+        page.locator("#new-chat").click()
+        ask(page, f"markdown of the {name} oak")
+        finished(page)
+    first = page.locator(".session-title").first
+    expect(first).to_have_text("markdown of the newer oak")
+    page.locator(".sessions a", has_text="older oak").first.click()
+    finished(page)
+    ask(page, "markdown, please")
+    finished(page, 2)
+    expect(first).to_have_text("markdown of the older oak")
+
+
+def test_the_focus_goes_to_the_chat_in_the_place_of_the_one_that_was_deleted(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    for name in ("first", "second", "third"):
+        page.locator("#new-chat").click()
+        ask(page, f"markdown of the {name} fern")
+        finished(page)
+    page.locator(".session", has_text="second fern").locator(".session-more").press("Enter")
+    page.locator("#delete-chat").press("Enter")
+    page.get_by_role("button", name="Delete permanently").press("Enter")
+    expect(page.locator(".session", has_text="second fern")).to_have_count(0)
+    expect(page.locator(".sessions a", has_text="first fern").first).to_be_focused()
+
+
+def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The button that was pressed is disabled or gone then."""
+    page, _ = open_page(gateway)
+    box = page.get_by_label("Message", exact=True)
+    box.fill("Some markdown")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(box).to_be_focused()
+    finished(page)
+    box.fill("Let it hang")
+    page.get_by_role("button", name="Send", exact=True).press("Enter")
+    expect(box).to_be_focused()
+    expect(page.locator(".prose").last).to_contain_text("Half of")
+    page.get_by_role("button", name="Stop the answer").press("Enter")
+    finished(page, 2)
+    expect(box).to_be_focused()
+    page.locator("#attach-file").set_input_files(
+        {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea"}
+    )
+    page.get_by_role("button", name="Remove sea.md").press("Enter")
+    expect(box).to_be_focused()
+
+
+def test_the_keyboard_of_a_phone_stays_when_a_message_is_sent(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    phone = {"viewport": {"width": 375, "height": 740}, "is_mobile": True, "has_touch": True}
+    page, _ = open_page(gateway, **phone)
+    box = page.get_by_label("Message", exact=True)
+    box.tap()
+    box.fill("Some markdown")
+    page.get_by_role("button", name="Send", exact=True).tap()
+    finished(page)
+    expect(box).to_be_focused()
+
+
+def test_under_the_drawer_of_a_phone_nothing_takes_the_focus(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, viewport={"width": 360, "height": 740})
+    page.locator("#open-sidebar").click()
+    page.locator("[data-open-settings]").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".main :focus")).to_have_count(0)
+    page.locator("#scrim").click(position={"x": 350, "y": 400})
+    expect(page.locator("#open-sidebar")).to_be_focused()
+
+
 def test_rws5_the_page_talks_to_its_own_host_whatever_the_address_says(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -896,17 +1031,17 @@ def test_a_chat_that_is_deleted_while_it_could_not_be_loaded_is_left(
 ) -> None:
     """In another browser; it was asked for again and again."""
     page, _ = open_page(gateway)
-    ask(page, "markdown of the skuas")
+    ask(page, "markdown of the terns")
     finished(page)
     calls = re.compile(r"/chat/sessions/[\w-]+/messages$")
     page.route(calls, lambda route: route.fulfill(status=502))
     page.reload()
     expect(page.locator("#log")).to_contain_text("HTTP 502")
     other, _ = open_page(gateway)
-    other.get_by_role("button", name="Rename, download or delete: markdown of the skuas").click()
+    other.get_by_role("button", name="Rename, download or delete: markdown of the terns").click()
     other.locator("#delete-chat").click()
     other.locator("#delete-confirm button").first.click()
-    expect(other.locator(".sessions a", has_text="markdown of the skuas")).to_have_count(0)
+    expect(other.locator(".sessions a", has_text="markdown of the terns")).to_have_count(0)
     page.unroute(calls)
     page.evaluate("dispatchEvent(new Event('online'))")
     expect(page.locator(".toast")).to_have_text("This chat no longer exists.")
@@ -927,6 +1062,27 @@ def test_where_pages_come_and_no_socket_opens_the_chat_names_the_likely_reason(
     page.add_init_script(REFUSED_SOCKETS)
     page.reload()
     expect(page.locator("#connection")).to_contain_text("no WebSocket opens")
+
+
+def test_a_connection_that_is_back_in_a_moment_is_not_spoken_of(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """As each page begins by connecting, the words would flicker at each."""
+    page, _ = open_page(gateway)
+    sockets: list[WebSocketRoute] = []
+
+    def refuse(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        socket.close()
+
+    page.route_web_socket(re.compile(r"/ws\?"), refuse)
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
+    page.reload()
+    come(page, sockets)
+    expect(page.locator("#connection")).to_be_hidden()
+    page.clock.run_for(2000)
+    expect(page.locator("#connection")).to_be_visible()
 
 
 def test_a_message_of_the_page_is_seen_over_an_open_dialog(
@@ -963,6 +1119,22 @@ def test_the_newest_message_stays_in_view_when_a_keyboard_comes(
     page.wait_for_function(AT_END)
     page.set_viewport_size({"width": 390, "height": 320})
     page.wait_for_function(AT_END)
+
+
+def test_a_heading_that_is_scrolled_to_moves_the_conversation_and_not_the_page(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """A heading that only readers of screens hear, or a word that the browser finds: the page
+    itself cannot be scrolled back."""
+    page, _ = open_page(gateway, viewport={"width": 700, "height": 500})
+    ask(page, "Some markdown\n" * 60)
+    finished(page)
+    for heading in page.locator(".turn h2").all():
+        assert heading.evaluate(
+            "(it) => { it.scrollIntoView(); return it.getBoundingClientRect().top }"
+        ) == pytest.approx(250, abs=250)
+        expect(page.locator(".topbar")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#composer")).to_be_in_viewport(ratio=1)
 
 
 def test_the_button_to_the_end_lies_over_the_conversation_and_not_over_a_long_text(
@@ -1029,6 +1201,28 @@ def test_files_attached_in_one_chat_do_not_go_with_the_message_of_another(
     expect(pictures).to_have_count(1)
     page.get_by_role("button", name="Remove sky.png").click()
     expect(pictures).to_have_count(0)
+    assert seen.problems == []
+
+
+def test_attached_files_survive_a_reload_and_are_gone_once_sent(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    page.get_by_label("Message", exact=True).evaluate(PASTE)
+    expect(page.locator("#attachments img")).to_have_count(1)
+    page.locator("#attach-file").set_input_files(
+        {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea"}
+    )
+    expect(page.locator("#send")).to_be_enabled()
+    page.reload()
+    expect(page.locator("#attachments li")).to_have_count(2)
+    ask(page, "markdown of both")
+    finished(page)
+    expect(page.locator(".said img")).to_have_count(1)
+    expect(page.locator(".said p.attached")).to_have_text("sea.md")
+    page.reload()
+    finished(page)
+    expect(page.locator("#attachments li")).to_have_count(0)
     assert seen.problems == []
 
 
@@ -1140,6 +1334,41 @@ def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
     cards[0]["quote"] = "It is me, Eve"
     page.evaluate("window.dispatchEvent(new Event('online'))")
     expect(page.locator(".notice")).to_have_count(2)
+
+
+def test_the_focus_stays_with_the_cards_until_the_last_is_dismissed(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """[A6] By keys alone: decided, dismissed, and back in the message box."""
+    cards = [
+        {"type": "notice", "request": name * 22, "text": f"Unknown request from {name}."}
+        for name in "ab"
+    ]
+
+    def decide(socket: WebSocketRoute, given: str) -> None:
+        request = json.loads(given).get("request")
+        if request:
+            card = {"type": "notice", "request": request, "text": "Approved.", "decided": True}
+            socket.send(json.dumps(card))
+
+    def talk(socket: WebSocketRoute) -> None:
+        socket.on_message(lambda data: decide(socket, str(data)))
+        for each in cards:
+            socket.send(json.dumps(each))
+
+    page, _ = open_page(gateway)
+    page.route_web_socket(re.compile(r"/ws\?"), talk)
+    page.reload()
+    shown = page.locator(".notice:visible")
+    expect(shown).to_contain_text("Unknown request from b.")
+    shown.get_by_role("button", name="Approve", exact=True).press("Enter")
+    expect(shown).to_contain_text("Approved.")
+    expect(shown.get_by_role("button", name="Dismiss the notice")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(shown).to_contain_text("Unknown request from a.")
+    expect(shown.get_by_role("button", name="Dismiss the notice")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
 
 def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(

@@ -310,6 +310,16 @@ class TestDatabase:
     def test_problems_of_readyz_are_findings(self) -> None:
         assert ("error", "not-ready") in ids(work.running())  # no worker runs in this test
 
+    def test_messages_that_wait_for_a_platform_need_no_process_to_be_started(self) -> None:
+        account = ChannelAccount.objects.create(channel="telegram", deliveries_held="Unauthorized")
+        since = timezone.now() - timedelta(days=1)
+        Delivery.objects.create(
+            account=account, dedupe_key="a", conversation="a", tries=3, queued_at=since
+        )
+        (found,) = (each for each in work.running() if "1 message has not been" in each.what)
+        assert "Unauthorized" in found.what
+        assert found.fix.startswith("Admin, Accounts: “Test the connection”")
+
     def test_the_dashboard_shows_findings_to_owners_and_not_to_other_staff(
         self, owner: User, client: Client, settings: Any
     ) -> None:

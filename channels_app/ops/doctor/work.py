@@ -13,7 +13,7 @@ from allowlist.permissions import open_kinds
 from allowlist.unfinished_forgetting import unfinished
 from channels_app.ops import health, restored
 from channels_app.ops.doctor.findings import Finding, error, warning
-from channels_app.owner import backups
+from channels_app.owner import backups, outages
 from core.conversations import runs
 from core.conversations.schedules import reports
 from core.database import schema_version, text_search
@@ -41,6 +41,11 @@ from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
 from core.tools import registry
 
+START = "Start the missing process (`manage.py up`, docs/deploy.md); its log says why."
+SEND_ON = (
+    "Admin, Accounts: “Test the connection” and fix what it reports; then they are sent. While the "
+    "platform itself does not answer, they are tried again by themselves."
+)
 OVERDUE = timedelta(minutes=1)
 # So long forgetting a person may take.
 FORGETTING_TIME = timedelta(hours=1)
@@ -288,13 +293,10 @@ def running() -> Iterator[Finding]:
     for problem in idle:
         yield error("outdated", problem, "Stop the old worker and start it from the new code.")
     elsewhere = {*said, *idle, misplaced()}
+    waiting = outages.problems()
     for problem in health.problems_now():
         if problem not in elsewhere:
-            yield error(
-                "not-ready",
-                problem,
-                "Start the missing process (`manage.py up`, docs/deploy.md); its log says why.",
-            )
+            yield error("not-ready", problem, SEND_ON if problem in waiting else START)
 
 
 def model() -> Iterator[Finding]:

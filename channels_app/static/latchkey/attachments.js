@@ -2,7 +2,8 @@
 // Pictures are made small enough for one frame; everything else is uploaded at once, with a bar.
 
 import { textOf } from "./conversation.js";
-import { el, icon, iconButton } from "./dom.js";
+import { el, focusBox, icon, iconButton } from "./dom.js";
+import { tabStorage } from "./storage.js";
 import { filled, gettext, ngettext } from "./texts.js";
 
 const MOST = 4;
@@ -13,7 +14,9 @@ const QUALITIES = [0.9, 0.75, 0.55, 0.35];
 export class Attachments {
   #chat = "new";
   #items = [];
-  #all = new Map([[this.#chat, this.#items]]); // of each chat
+  #all = new Map(); // of each chat
+  // Per user: another user of this tab must not send them.
+  #key = `latchkey.files.${document.body.dataset.person}.`;
   #tray = document.querySelector("#attachments");
   #input = document.querySelector("#attach-file");
 
@@ -24,6 +27,7 @@ export class Attachments {
     this.#input.addEventListener("change", () => {
       this.#add([...this.#input.files]);
       this.#input.value = "";
+      focusBox();
     });
     box.addEventListener("paste", (event) => {
       const files = [...(event.clipboardData?.files ?? [])];
@@ -72,8 +76,10 @@ export class Attachments {
   /** The chat got its session. */
   rename(chat) {
     this.#all.delete(this.#chat);
+    tabStorage.removeItem(this.#key + this.#chat);
     this.#all.set(chat, this.#items);
     this.#chat = chat;
+    this.#keep();
   }
 
   /** Return the attachments in the form of a frame, and empty the tray. */
@@ -144,18 +150,31 @@ export class Attachments {
   }
 
   #itemsOf(chat) {
-    if (!this.#all.has(chat)) this.#all.set(chat, []);
+    if (!this.#all.has(chat)) this.#all.set(chat, JSON.parse(tabStorage.getItem(this.#key + chat) ?? "[]"));
     return this.#all.get(chat);
   }
 
+  /** Keep what can be sent over a reload. */
+  #keep() {
+    for (const [chat, items] of this.#all) {
+      const whole = items.filter(({ url, id }) => url || id).map(({ name, url, id }) => ({ name, url, id }));
+      if (whole.length) tabStorage.setItem(this.#key + chat, JSON.stringify(whole));
+      else tabStorage.removeItem(this.#key + chat);
+    }
+  }
+
   #draw() {
+    this.#keep();
     this.#tray.replaceChildren(...this.#items.map((item) => this.#shown(item)));
     this.#tray.hidden = this.isEmpty;
     this.on.changed();
   }
 
   #shown(item) {
-    const remove = iconButton("close", filled(gettext("Remove {name}"), item), () => this.#remove(item));
+    const remove = iconButton("close", filled(gettext("Remove {name}"), item), () => {
+      this.#remove(item);
+      focusBox(); // the button is gone
+    });
     if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), remove);
     const name = el("span.file-name", {}, textOf(item.name));
     return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);

@@ -44,6 +44,7 @@ function buttonsOf(frame, decide) {
     const onclick = () => {
       const all = row.querySelectorAll("button");
       for (const each of all) each.disabled = true;
+      row.closest("section").focus(); // what is disabled loses it
       if (decide(textOf(frame.tool_call), textOf(frame.digest), choice)) return;
       for (const each of all) each.disabled = false;
     };

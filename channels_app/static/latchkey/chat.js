@@ -65,6 +65,7 @@ class Chat {
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),
       stop: () => this.stop(),
+      page: (direction) => this.log.page(direction),
       recall: () => this.edit(this.#turns.findLast((turn) => turn.said?.text)?.said),
       failed: toast,
     });

@@ -1,9 +1,11 @@
 // The message box: grows with its text, keeps drafts, Enter sends, Esc stops.
 
 const TALLEST = 240;
+// A text that is whole in the box needs no page keys: they are the conversation's.
+const PAGES = { PageUp: -1, PageDown: 1 };
 
 import { Attachments } from "./attachments.js";
-import { isSending } from "./dom.js";
+import { focusBox, isSending } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -16,7 +18,7 @@ export class Composer {
   // Per user: another user of this tab must not read them.
   #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
-  /** on: {send(text, files), stop(), recall(), failed(message)}. */
+  /** on: {send(text, files), stop(), recall(), page(direction), failed(message)}. */
   constructor(on) {
     this.on = on;
     this.busy = false;
@@ -34,6 +36,8 @@ export class Composer {
     addEventListener("dragover", (event) => isLinkBeside(event) && event.preventDefault());
     addEventListener("drop", (event) => this.#dropped(event));
     this.#stop.addEventListener("click", () => this.on.stop());
+    // Who presses one of them goes on writing, and the keyboard of a phone stays where it is.
+    for (const button of [this.#send, this.#stop]) button.addEventListener("mousedown", (event) => event.preventDefault());
     // Whoever types before this script runs keeps it; else the draft of this chat comes back.
     const typed = this.#text.value;
     this.open(document.body.dataset.session || null);
@@ -88,11 +92,8 @@ export class Composer {
     this.focus();
   }
 
-  /** Unless that would push a phone's keyboard up unasked. */
   focus() {
-    if (!matchMedia("(pointer: fine)").matches) return;
-    this.#text.focus({ preventScroll: true });
-    this.#text.setSelectionRange(this.#text.value.length, this.#text.value.length);
+    focusBox();
   }
 
   /** Whether an answer is being made: then there is something to stop. */
@@ -109,6 +110,7 @@ export class Composer {
     const files = this.attachments.take();
     this.#changed();
     this.on.send(text, files);
+    this.focus();
   }
 
   /** A text that the box would cut at its limit, without a word, is not pasted at all. */
@@ -138,8 +140,10 @@ export class Composer {
     const text = this.#text.value;
     const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
     this.#send.disabled = empty || (this.attachments?.isBusy ?? false);
+    const isStopped = this.#stop === document.activeElement && !this.busy;
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;
+    if (isStopped) this.focus();
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
     if (!CSS.supports("field-sizing", "content")) this.#grow();
     if (text) tabStorage.setItem(this.#drafts + this.#chat, text);
@@ -155,6 +159,12 @@ export class Composer {
     if (event.key === "ArrowUp" && this.#text.value === "" && !event.shiftKey) {
       event.preventDefault();
       this.on.recall();
+      return;
+    }
+    const { scrollHeight, clientHeight } = this.#text;
+    if (Object.hasOwn(PAGES, event.key) && scrollHeight <= clientHeight) {
+      event.preventDefault();
+      this.on.page(PAGES[event.key]);
       return;
     }
     if (!isSending(event)) return;

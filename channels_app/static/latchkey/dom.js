@@ -16,6 +16,14 @@ export function isSending(event) {
   return event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
 }
 
+/** Focus the message box, at its end; not on a phone, whose keyboard would come up unasked. */
+export function focusBox() {
+  if (!matchMedia("(pointer: fine)").matches) return;
+  const box = document.querySelector("#composer-text");
+  box.focus({ preventScroll: true });
+  box.setSelectionRange(box.value.length, box.value.length);
+}
+
 /** An element: el("a.link", {href}, "text", child, …). Null children are left out. */
 export function el(selector, attributes = {}, ...children) {
   const [tag, ...classes] = selector.split(".");

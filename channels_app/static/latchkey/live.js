@@ -102,10 +102,9 @@ export function copyButton(label, text) {
   const rest = () => button.replaceChildren(icon("copy"), el("span.word", {}, gettext("Copy")));
   button.addEventListener("click", async () => {
     const copied = await writeClipboard(text());
-    button.replaceChildren(
-      icon(copied ? "check" : "warning"),
-      el("span.word", {}, copied ? gettext("Copied") : gettext("Not allowed")),
-    );
+    const words = copied ? gettext("Copied") : gettext("Not allowed");
+    button.replaceChildren(icon(copied ? "check" : "warning"), el("span.word", {}, words));
+    document.querySelector("#announcer").textContent = words; // the button keeps its name
     setTimeout(rest, 1600);
   });
   rest();

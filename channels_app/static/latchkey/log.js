@@ -6,6 +6,7 @@ import { filled, gettext } from "./texts.js";
 import { greeting } from "./time.js";
 
 const NEAR_END = 96;
+const MOMENT = 1000;
 
 export class Log {
   #scroll = document.querySelector("#scroll");
@@ -17,6 +18,7 @@ export class Log {
   #announcer = document.querySelector("#announcer");
   #connection = document.querySelector("#connection");
   #following = true;
+  #late = null;
 
   /** on: {suggest(text)}: a suggestion of the welcome was chosen. */
   constructor({ suggest }) {
@@ -61,6 +63,7 @@ export class Log {
 
   /** Offer older turns: `load` is called once, also when the button is pressed twice. */
   offerEarlier(load) {
+    if (load === null && this.#earlier === document.activeElement) this.#scroll.focus({ preventScroll: true });
     this.#earlier.hidden = load === null;
     this.#earlier.onclick = () => {
       this.#earlier.onclick = null;
@@ -80,6 +83,11 @@ export class Log {
     this.#toEnd.hidden = true;
     const behavior = smooth ? scrolling() : "instant";
     this.#scroll.scrollTo({ top: this.#scroll.scrollHeight, behavior });
+  }
+
+  /** Scroll by a page: -1 is up. */
+  page(direction) {
+    this.#scroll.scrollBy({ top: direction * 0.9 * this.#scroll.clientHeight, behavior: scrolling() });
   }
 
   /** A block that a person unfolds is read from its beginning: its end is not followed. */
@@ -110,12 +118,18 @@ export class Log {
   }
 
   connection(state) {
-    this.#connection.hidden = state === "open";
     const words = {
       connecting: gettext("Connecting…"),
       waiting: gettext("No connection. Trying again…"),
       blocked: gettext("The gateway answers, but no WebSocket opens: are too many tabs open, or does a proxy let none through? Trying again…"),
     };
     this.#connection.textContent = words[state] ?? "";
+    if (!words[state]) {
+      clearTimeout(this.#late);
+      this.#late = null;
+      this.#connection.hidden = true;
+    }
+    // What is over in a moment is not shown: each page begins by connecting.
+    else this.#late ??= setTimeout(() => (this.#connection.hidden = false), MOMENT);
   }
 }

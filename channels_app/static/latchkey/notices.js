@@ -2,7 +2,7 @@
 
 import { callBody } from "./call-card.js";
 import { textOf } from "./conversation.js";
-import { el, icon, iconButton } from "./dom.js";
+import { el, focusBox, icon, iconButton } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
 
 const TOAST = 6000;
@@ -42,9 +42,11 @@ export function showNotice(frame, decide) {
   if (frame.decided && !old) return; // decided elsewhere, and never shown here
   if (id && dismissed.get(id) === JSON.stringify(frame)) return;
   const node = call ? callCard(frame, id, decide.call) : card(frame, id, decide.request);
+  const isFocused = old?.contains(document.activeElement);
   if (old) old.replaceWith(node);
   else place.prepend(node);
   arrange(place);
+  if (isFocused) node.querySelector(".icon-button").focus();
 }
 
 /** Enable the buttons of all cards again. */
@@ -78,10 +80,13 @@ function dismiss(node, id, frame) {
   const place = node.parentElement;
   node.remove();
   arrange(place);
+  const next = place.querySelector(".notice .icon-button");
+  if (next) next.focus();
+  else focusBox();
 }
 
 function callCard(frame, id, decide) {
-  const attributes = { "data-request": id, role: "group", "aria-label": gettext("Call of a tool") };
+  const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": gettext("Call of a tool") };
   const node = el("section.notice", attributes, icon("tool"), callBody(frame, decide));
   node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node, id, frame)));
   return node;
@@ -92,12 +97,14 @@ function card(frame, id, decide) {
   const quote = textOf(frame.quote);
   const senderQuote = quote ? el("blockquote.sender-quote", { title: quote, dir: "auto" }, quote) : null;
   senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
-  const node = el("section.notice", { "data-request": id, role: "group", "aria-label": gettext("Notice") }, icon(id ? "request" : "bell"));
+  const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": gettext("Notice") };
+  const node = el("section.notice", attributes, icon(id ? "request" : "bell"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
   function button(verdict, label, look) {
     const onclick = () => {
       for (const each of buttons) each.disabled = true;
+      node.focus(); // what is disabled loses it
       if (!decide(id, verdict)) for (const each of buttons) each.disabled = false;
     };
     return el(`button.button.${look}`, { type: "button", onclick }, label);

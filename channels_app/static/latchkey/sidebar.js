@@ -92,6 +92,8 @@ export class Sidebar {
     }
     if (session.busy === busy && !this.#unread.has(id)) return;
     session.busy = busy;
+    session.at = new Date().toISOString();
+    this.#sessions = [session, ...this.#sessions.filter((each) => each !== session)];
     this.#draw();
   }
 
@@ -138,9 +140,8 @@ export class Sidebar {
   #draw() {
     const wanted = this.#wanted;
     const found = wanted ? this.#found(wanted) : this.#sessions;
-    const focused = this.#list.contains(document.activeElement)
-      ? document.activeElement.closest("li")?.dataset.id
-      : null;
+    const before = [...this.#list.querySelectorAll(".session")];
+    const focused = before.findIndex((row) => row.contains(document.activeElement));
     const rows = [];
     let group = "";
     for (const session of found) {
@@ -153,7 +154,14 @@ export class Sidebar {
     this.#list.replaceChildren(...rows);
     this.#empty.hidden = found.length > 0;
     this.#empty.textContent = this.#nothing(wanted);
-    if (focused) this.#list.querySelector(`li[data-id="${CSS.escape(focused)}"] a`)?.focus();
+    if (focused >= 0) this.#focusAgain(before[focused].dataset.id, focused);
+  }
+
+  /** Focus a chat that is drawn anew; the one in its place where it is gone. */
+  #focusAgain(id, place) {
+    const rows = [...this.#list.querySelectorAll(".session")];
+    const row = rows.find((each) => each.dataset.id === id) ?? rows[place] ?? rows.at(-1);
+    (row?.querySelector("a") ?? this.#search).focus();
   }
 
   #nothing(wanted) {
@@ -273,6 +281,7 @@ export function sidebarToggle() {
   const root = document.documentElement;
   const sidebar = document.querySelector("#sidebar");
   const scrim = document.querySelector("#scrim");
+  const main = document.querySelector(".main");
   const buttons = document.querySelectorAll("[data-toggle-sidebar]");
   let open = !phone.matches && browserStorage.getItem("latchkey.sidebar") !== "closed";
   const show = (wanted, { focus = false } = {}) => {
@@ -280,6 +289,7 @@ export function sidebarToggle() {
     root.classList.toggle("sidebar-open", open);
     sidebar.inert = !open;
     scrim.hidden = !(open && phone.matches);
+    main.inert = !scrim.hidden; // what lies under the drawer takes no focus
     for (const button of buttons) button.setAttribute("aria-expanded", String(open));
     if (!phone.matches) browserStorage.setItem("latchkey.sidebar", open ? "open" : "closed");
     if (!focus) return;

@@ -1,11 +1,20 @@
 // Before the first paint, so that a dark page never flashes white. Not a module for that reason.
 (() => {
+  const root = document.documentElement;
+  // The bars around the page have the colours of base.css; they know no theme but the system's.
+  const colourBars = () => {
+    for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
+      const scheme = root.dataset.theme === "auto" ? meta.media : root.dataset.theme;
+      meta.content = scheme.includes("dark") ? "#1b1a18" : "#fcfbf9";
+    }
+  };
+  new MutationObserver(colourBars).observe(root, { attributeFilter: ["data-theme"] });
   try {
-    document.documentElement.dataset.theme = localStorage.getItem("latchkey.theme") ?? "auto";
+    root.dataset.theme = localStorage.getItem("latchkey.theme") ?? "auto";
     if (localStorage.getItem("latchkey.sidebar") !== "closed" && innerWidth > 768) {
-      document.documentElement.classList.add("sidebar-open");
+      root.classList.add("sidebar-open");
     }
   } catch {
-    document.documentElement.dataset.theme = "auto";
+    root.dataset.theme = "auto";
   }
 })();

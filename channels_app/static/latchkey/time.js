@@ -3,6 +3,9 @@
 import { gettext, LOCALE } from "./texts.js";
 
 const TIME = new Intl.DateTimeFormat(LOCALE, { timeStyle: "short" });
+const [MOMENT, IN_ANOTHER_YEAR] = [undefined, "numeric"].map(
+  (year) => new Intl.DateTimeFormat(LOCALE, { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }),
+);
 const FULL = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "short" });
 
 /** A <time> for an ISO date (or now), with the whole date as its title. */
@@ -12,8 +15,14 @@ export function timeNode(at) {
   const node = document.createElement("time");
   node.dateTime = date.toISOString();
   node.title = FULL.format(date);
-  node.textContent = TIME.format(date);
+  node.textContent = shortTime(date);
   return node;
+}
+
+/** The time of a date, with the day unless that is today's. */
+export function shortTime(date, now = new Date()) {
+  if (date.toDateString() === now.toDateString()) return TIME.format(date);
+  return (date.getFullYear() === now.getFullYear() ? MOMENT : IN_ANOTHER_YEAR).format(date);
 }
 
 /** Under which heading of the list of chats a date belongs. */

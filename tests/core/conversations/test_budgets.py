@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from core.conversations import (
     budget_words,
@@ -477,6 +478,10 @@ def test_amounts_for_people() -> None:
     assert budget_words.dollars(0) == "$0.00"
     assert budget_words.dollars(12_000) == "$0.000012"
     assert budget_words.named(info(limit=100_000)) == "100,000 tokens a day"
+    with translation.override("de"):
+        assert budget_words.named(info(limit=100_000)) == "100.000 Tokens am Tag"
+        assert budget_words.dollars(1234 * DOLLAR) == "$1.234,00"
+        assert budget_words.dollars(12_000) == "$0,000012"
 
 
 def test_runs_that_end_in_one_transaction_lock_the_periods_in_one_order(claimed: Claimed) -> None:
