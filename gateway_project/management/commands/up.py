@@ -55,7 +55,7 @@ class Command(BaseCommand):
                 console.say("static", "collected")
             owner, is_new = installation.ensure_owner()
             if is_new:
-                console.say("owner", f"created user {owner}")
+                console.say("owner", f"created user {owner.get_username()}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
             elif sys.stdout.isatty():  # a stored log must not contain a sign-in link
