@@ -76,7 +76,7 @@ class Command(BaseCommand):
             changed = credential_rotation.reencrypt_all(actor="manage.py", now=timezone.now())
         except DecryptError as error:
             raise CommandError(f"nothing was changed: {error}") from error
-        self.stdout.write(f"{changed} accounts and providers encrypted with the first key")
+        self.stdout.write(f"encrypted with the first key: {changed} accounts and providers")
 
 
 def while_stopped() -> TextIO:
