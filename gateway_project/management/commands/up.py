@@ -54,7 +54,7 @@ class Command(BaseCommand):
             if installation.collect_static():
                 console.say("static", "collected")
             owner, is_new = installation.ensure_owner()
-            if is_new:
+            if owner is not None and is_new:
                 console.say("owner", f"created user {owner.get_username()}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
