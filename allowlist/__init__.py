@@ -1,1 +1,1 @@
-"""The allowlist: the rule, unknown requests, keys and the audit."""
+"""The allowlist: the rule, unknown requests, keys, the audit, and their pages in the admin."""

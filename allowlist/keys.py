@@ -19,6 +19,7 @@ from core.models import ChannelAccount, User
 TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 PREFIX_BYTES = 6
 SECRET_BYTES = 32
+LONGEST_NAME = 100
 # The interval of writing the last use, in seconds.
 USED_EVERY = timedelta(minutes=1)
 AUDITED_EVERY = timedelta(days=1)
@@ -46,9 +47,11 @@ def create(
     """Create a key of one person or of one bridge account; return it and its token, which is not
     kept.
 
-    The token is ``lk_<prefix>_<secret>``. Raises ``InvalidKey`` for unknown scopes, or when not
-    exactly one of ``user`` and ``account`` is given.
+    The token is ``lk_<prefix>_<secret>``. Raises ``InvalidKey`` for a name that is empty or too
+    long, for unknown scopes, or when not exactly one of ``user`` and ``account`` is given.
     """
+    if not 1 <= len(name.strip()) <= LONGEST_NAME:
+        raise InvalidKey(f"the name of a key has 1 to {LONGEST_NAME} characters")
     wanted = sorted(set(scopes))
     unknown = set(wanted) - set(ApiKey.Scope.values)
     if unknown or not wanted:

@@ -1,1 +1,1 @@
-"""Channels and endpoints: how messages come in, and how answers go out."""
+"""How messages come in and answers go out."""

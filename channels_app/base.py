@@ -3,7 +3,7 @@
 A plugin is one object with four parts:
 
 * ``config``   the settings and secrets of an account, and the check that they suffice
-* ``gateway``  how messages come in: prepared when an account is enabled, checked, or polled
+* ``gateway``  how messages come in: by polling or by the platform's calls; checks of the account
 * ``outbound`` how answers go out: ``render``, ``send_text``, ``reply_text`` and what it declares
 * ``capabilities`` what else it can do; undeclared means absent, not stubbed
 
@@ -12,9 +12,9 @@ This module imports no Django: a plugin is tested without it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
+from urllib.parse import quote
 
 # One message as the platform shows it, kept in the outbox as JSON: ``text``, and values of the
 # channel's own adapter (Telegram: ``entities``); ``buttons`` is a list of rows.
@@ -83,6 +83,10 @@ class ChannelError(Exception):
         self.moved_to = moved_to
 
 
+class ForgedCallError(Exception):
+    """A call does not come from the platform: its secret or its signature is missing or wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """An account as a plugin gets it: settings and decrypted secrets (never in its ``repr``)."""
@@ -140,6 +144,14 @@ class Health:
 
     problem: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A platform's POST to the webhook of an account. ``headers`` finds a name in any case."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +400,25 @@ class Polls(Protocol):
 
 
 @runtime_checkable
+class TakesCalls(Protocol):
+    """A gateway that the platform calls at :func:`webhook_url`."""
+
+    def take_call(self, account: Account, call: Call) -> bytes:
+        """Store the messages of a call in the inbox; return the body of the 200: JSON, or empty.
+
+        Runs in a thread with a database connection, for enabled accounts only. Raises
+        ForgedCallError, answered with 403. Any other error is logged and answered with 500: the
+        platform sends the call again.
+        """
+        ...
+
+
+def webhook_url(account: Account, *, base_url: str) -> str:
+    """Return the address at which the platform calls a gateway that :class:`TakesCalls`."""
+    return f"{base_url}/channels/{account.channel}/{quote(account.name, safe='')}/webhook"
+
+
+@runtime_checkable
 class OpensTopics(Protocol):
     """Capability TOPICS: a chat may be divided into topics."""
 
@@ -480,15 +511,3 @@ class ReadsAgain(Protocol):
     def read_again(self, account: Account, *, raw: bytes) -> str:
         """Store the update ``raw`` in the inbox; return the result as one word."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A pressed button: its value, its message, and the user."""
-
-    press: str
-    sender: str
-    data: str
-    chat: str
-    message_id: str
-    at: datetime

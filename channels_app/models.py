@@ -1,4 +1,4 @@
-"""Signatures of bridges and ratings of sources."""
+"""Ratings of sources, and signatures that were seen."""
 
 from django.conf import settings
 from django.db import models

@@ -1,13 +1,16 @@
-"""Channels by id: dotted paths, resolved on first use; other packages add theirs by entry point."""
+"""Channels by id: ours by dotted path, others' by the entry point ``latchkey.channels``."""
 
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 
 from django.utils.module_loading import import_string
 
 from channels_app.base import Channel
+from core.lib.installed import BrokenError, Installed, read
 
+GROUP = "latchkey.channels"
 # Channels that push answers to a platform. The web chat and HTTP read the event log instead.
 CHANNELS: dict[str, str] = {
     "bridge": "channels_app.bridge.channel.CHANNEL",
@@ -15,29 +18,60 @@ CHANNELS: dict[str, str] = {
     "telegram": "channels_app.telegram.channel.CHANNEL",
 }
 FOR_TESTS = frozenset({"memory"})
-ENTRY_POINT_GROUP = "latchkey.channels"
+PARTS = frozenset(
+    {"id", "name", "description", "idempotent", "pace", "capabilities"}
+    | {"config", "gateway", "outbound", "is_group"}
+)
+
+
+def get(channel_id: str) -> Channel | None:
+    """Return the channel ``channel_id``; None for one without an outbound side."""
+    return own(channel_id) if channel_id in CHANNELS else installed().found.get(channel_id)
 
 
 @cache
-def get(channel_id: str) -> Channel | None:
-    """Return the channel ``channel_id``; None for one without an outbound side."""
-    path = CHANNELS.get(channel_id)
-    if path is not None:
-        channel: Channel = import_string(path)
-        return channel
-    for point in entry_points(group=ENTRY_POINT_GROUP, name=channel_id):
-        plugin: Channel = point.load()
-        return plugin
-    return None
+def own(channel_id: str) -> Channel:
+    channel: Channel = import_string(CHANNELS[channel_id])
+    return channel
+
+
+@cache
+def installed() -> Installed[Channel]:
+    """Return the channels of other packages. The others work without one that cannot be loaded: its
+    error is logged, and shown to the owner by the doctor.
+    """
+    return read(GROUP, "channel", loaded)
+
+
+def loaded(point: EntryPoint, others: Mapping[str, Channel]) -> tuple[str, Channel]:
+    """Return the channel of another package, with its id. Raises BrokenError, and any error of its
+    module.
+    """
+    channel: Channel = point.load()
+    if isinstance(channel, type):
+        raise BrokenError(f"{point.value} is a class; a channel is an object.")
+    if missing := sorted(PARTS - set(dir(channel))):
+        raise BrokenError(f"{point.value} is no channel: it has no {', '.join(missing)}.")
+    if channel.id != point.name:
+        raise BrokenError(f"Its id is {channel.id}; the name of its entry point must be the same.")
+    if channel.id in {**CHANNELS, **others}:
+        raise BrokenError(f"There is another channel with the id {channel.id}.")
+    return channel.id, channel
 
 
 async def close() -> None:
     """Close the connections that channels hold in the running event loop."""
-    for channel_id in CHANNELS:
-        if CHANNELS[channel_id].rpartition(".")[0] in sys.modules:
-            channel = get(channel_id)
-            if channel is not None:
-                await channel.gateway.close()
+    for channel in in_use():
+        await channel.gateway.close()
+
+
+def in_use() -> Iterator[Channel]:
+    """Return the channels whose modules this process has loaded."""
+    for channel_id, path in CHANNELS.items():
+        if path.rpartition(".")[0] in sys.modules:
+            yield own(channel_id)
+    if installed.cache_info().currsize:
+        yield from installed().found.values()
 
 
 def offered() -> list[str]:
@@ -45,9 +79,8 @@ def offered() -> list[str]:
     return [name for name in names() if name not in FOR_TESTS]
 
 
-@cache
 def names() -> list[str]:
     """Return the ids of all channels, including other packages'; installed packages are read
     once.
     """
-    return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})
+    return sorted({*CHANNELS, *installed().found})

@@ -1,4 +1,4 @@
-"""Wiring: settings, URLs, ASGI and Celery."""
+"""Wiring: settings, URLs, the ASGI application, Celery, and the processes of one machine."""
 
 import sys
 

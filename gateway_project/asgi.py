@@ -19,6 +19,7 @@ from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.client_api import routes as client_api  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
+from channels_app.intake import urls as intake  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
 from channels_app.ops import health  # noqa: E402
 from channels_app.telegram import urls as telegram  # noqa: E402
@@ -32,7 +33,12 @@ CONSUMERS = [
     *webchat.ROUTES,
 ]
 # Views that programs call: Django resolves them again, without middleware.
-VIEWS = [*health.urlpatterns, *bridge.urlpatterns, *telegram.urlpatterns]
+VIEWS = [
+    *health.urlpatterns,
+    *bridge.urlpatterns,
+    *telegram.urlpatterns,
+    *intake.urlpatterns,
+]
 view_handler: Any = ViewHandler()
 pages: Any = limited(django_application)
 ROUTES = [*CONSUMERS, *(URLPattern(view.pattern, view_handler) for view in VIEWS)]

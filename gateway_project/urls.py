@@ -11,5 +11,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("channels_app.trace.urls")),
     path("", include("channels_app.bridge.urls")),
     path("", include("channels_app.telegram.urls")),
+    path("", include("channels_app.intake.urls")),
     path("", include("channels_app.ops.health")),
 ]

@@ -1,4 +1,4 @@
-"""Pages of the admin for channels."""
+"""Pages of the admin for accounts, unknown requests, models, assistants, budgets and usage."""
 
 from channels_app.admin import (
     accounts,

@@ -1,1 +1,1 @@
-"""The REST API under ``/api/``."""
+"""The REST interface ``/api/``."""

@@ -161,6 +161,9 @@ CHAT = parameter(
     "path",
     schema={**PRINTABLE, "minLength": 1, "pattern": "^[ -.0-~]+$", "maxLength": MAX_CHAT_ID},
 )
+CHANNEL = parameter(
+    "channel", "path", schema={**STRING, "minLength": 1, "maxLength": 64, "pattern": "^[^/]+$"}
+)
 ACCOUNT = parameter("account", "path", schema={**STRING, "minLength": 1, "maxLength": 64})
 EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
 LAST_EVENT = parameter("Last-Event-ID", "header", schema=EVENT)
@@ -365,7 +368,7 @@ MCP: Operations = {  # [D7]; its messages are defined by the Model Context Proto
         parameters=(SESSION,),
     )
 }
-PLATFORMS: Operations = {  # [D6]; authenticated by a secret in a header, not by a key
+PLATFORMS: Operations = {  # [D6]; authenticated by a secret or a signature, not by a key
     ("/telegram/{account}/webhook", "post"): operation(
         "Receive an update of Telegram.",
         tag="platforms",
@@ -377,7 +380,16 @@ PLATFORMS: Operations = {  # [D6]; authenticated by a secret in a header, not by
         errors=("401", "403"),
         key=False,
         parameters=(ACCOUNT, parameter("X-Telegram-Bot-Api-Secret-Token", "header")),
-    )
+    ),
+    ("/channels/{channel}/{account}/webhook", "post"): operation(
+        "Receive a call of the platform of an installed channel.",
+        tag="platforms",
+        body=ANY,
+        answers={"200": content(ANY), "404": {**ERROR, "text/html": {"schema": STRING}}},
+        errors=("403",),
+        key=False,
+        parameters=(CHANNEL, ACCOUNT),
+    ),
 }
 HEALTH_CHECKS: Operations = {  # [D8]
     ("/healthz", "get"): operation(

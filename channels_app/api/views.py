@@ -47,8 +47,8 @@ def person(request: Request) -> User:
 @csrf_exempt  # needs no authentication
 def nothing_here(request: HttpRequest, rest: str) -> JsonResponse:
     """Answer 404 for any other address under ``/api/``."""
-    del rest
-    body = {"ok": False, "status": 404, "error": f"There is no {request.method} here."}
+    del request, rest
+    body = {"ok": False, "status": 404, "error": "There is no such address."}
     return JsonResponse(body, status=404)
 
 

@@ -1,1 +1,3 @@
-"""HTTP endpoints: routing, authentication, throttling, reading bodies."""
+"""Shared by HTTP endpoints: the base consumer, the frame of a view, authentication, throttling,
+strict JSON, quota.
+"""

@@ -1,1 +1,3 @@
-"""The protocols of other people's clients: one base, and one mapping a protocol in its package."""
+"""The protocols of other people's clients: one base (request, adapter, endpoint), and a package for
+each protocol.
+"""

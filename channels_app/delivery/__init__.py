@@ -1,1 +1,1 @@
-"""Sending one delivery to its platform."""
+"""One delivery on its way: rate limits, doubt, secrets."""

@@ -1,1 +1,1 @@
-"""Entry points for the messages of every channel."""
+"""Entry points for the messages of every channel: rule, commands, media, decisions, webhook."""

@@ -1,0 +1,1 @@
+"""Commands of ``manage.py`` that speak for a channel."""

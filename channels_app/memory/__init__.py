@@ -1,1 +1,1 @@
-"""An in-memory channel: for tests, demos, and as the smallest complete plugin."""
+"""A channel in memory, for tests, with nearly every capability."""

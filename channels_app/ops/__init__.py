@@ -1,1 +1,1 @@
-"""Health, dashboard, doctor."""
+"""Health and metrics (``health.py``), the dashboard, the doctor."""

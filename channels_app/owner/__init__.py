@@ -1,1 +1,1 @@
-"""Messages to owners and to unknown senders."""
+"""Notices to owners with their texts (``notices.py``), automatic replies to unknown senders."""

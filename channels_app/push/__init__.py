@@ -1,1 +1,3 @@
-"""Web Push: notifications in browsers of people who have no page of the gateway in view."""
+"""Web Push: the words of a notification, its encryption and sending, and whether a page is in
+view.
+"""

@@ -1,1 +1,3 @@
-"""Messages of the protocol as text, answers and links."""
+"""Following a run; message types as text (``text.py``), answers, links, translations. Markdown
+itself: ``core.markdown``, a file for each form.
+"""

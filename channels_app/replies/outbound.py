@@ -246,7 +246,7 @@ async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None
     )
     channel = registry.get(delivery.account.channel)
     if channel is None:
-        error = ChannelError("This channel is not installed.", permanent=True)
+        error = ChannelError("This channel is not installed, or is broken.", permanent=True)
         return await record_failure(delivery=delivery, error=error, ended=ended)
     with traces.delivery(delivery):
         return await send_now(channel=channel, delivery=delivery, ended=ended)

@@ -1,1 +1,1 @@
-"""Questions to the owner, or to a person, whether a tool may be used (decision 194)."""
+"""Questions whether a tool may be used: where they are asked, who decides, and what follows."""

@@ -1,1 +1,1 @@
-"""The web chat at ``/`` over ``/ws``."""
+"""The web chat: pages, the socket ``/ws``, the live part of the dashboard."""

@@ -1,1 +1,1 @@
-"""The process that runs turns and deliveries."""
+"""The ``runs`` worker: claims runs, runs turns, sends deliveries, sweeps, watches accounts."""

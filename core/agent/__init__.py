@@ -1,1 +1,3 @@
-"""The loop between the model and the tools, and the model's prompt."""
+"""The loop between the model and the tools; approvals of calls; the prompt; the fallback for a
+promised tool call.
+"""

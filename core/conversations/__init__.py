@@ -1,1 +1,1 @@
-"""The state machines of a conversation: messages, runs, jobs and deliveries."""
+"""The state machines: inbox, runs, events, outbox, jobs, sessions, schedules."""

@@ -1,1 +1,1 @@
-"""The only place that knows SQL."""
+"""Transactions, batching, hot statements, threads: the place for SQL."""

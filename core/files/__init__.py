@@ -1,1 +1,1 @@
-"""Stored files: content, quota, clean-up."""
+"""Stored files: content, signed links, quota, clean-up."""

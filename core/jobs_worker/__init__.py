@@ -1,1 +1,1 @@
-"""The ``long`` worker's side: one process per job, and the parts it uses."""
+"""The side of the ``long`` worker: a process for each job, its sources, its steps."""

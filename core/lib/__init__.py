@@ -1,1 +1,3 @@
-"""Small stateless functions without database access."""
+"""Small functions that know no table: text, ids, tokens, encryption, the guarded fetcher, processes
+run for their output.
+"""

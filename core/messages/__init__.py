@@ -1,4 +1,4 @@
-"""The native message protocol (requirement 2): types, deltas, lifecycle, merge.
+"""The message protocol: types, deltas, lifecycle, merge.
 
 A run's event log stores these messages as JSON dicts; every wire format is a pure function of that
 log. Imports neither Django nor Celery.

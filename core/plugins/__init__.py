@@ -1,1 +1,3 @@
-"""Plugins of ``route_to_plugin`` for long work. Imports neither Django nor Celery."""
+"""Long work that the tool ``route_to_plugin`` reaches: presentations, slides, summaries. Imports
+neither Django nor Celery.
+"""

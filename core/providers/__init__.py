@@ -1,1 +1,1 @@
-"""Model providers behind one interface."""
+"""Where the model comes from, and what its failures mean."""

@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -114,6 +115,14 @@ def test_a10_unknown_scopes_are_refused(ann: User, scopes: list[str]) -> None:
     """[A10] The four scopes, at least one."""
     with pytest.raises(keys.InvalidKey):
         keys.create(name="laptop", user=ann, scopes=scopes)
+    assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 101])
+def test_a10_a_key_has_a_name_that_fits(ann: User, name: str) -> None:
+    """[A10] PostgreSQL would refuse a longer one, with an error of its own."""
+    with pytest.raises(CommandError, match="1 to 100 characters"):
+        call_command("create_key", name, "--user", "ann", "--scope", "chat")
     assert not ApiKey.objects.exists()
 
 

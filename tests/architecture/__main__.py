@@ -1,7 +1,7 @@
 """``python -m tests.architecture`` writes all that is made from the code.
 
-Ceilings (``--raise`` also raises them), the figure and the lists of docs/architecture.md, and the
-ceilings of calls on SQLite and PostgreSQL.
+Ceilings (``--raise`` also raises them), the figure, tables and lists of docs/architecture.md, and
+the ceilings of calls on SQLite and PostgreSQL.
 """
 
 import os
@@ -14,7 +14,8 @@ from tests.architecture import ceilings, document, figure
 
 def main(arguments: list[str]) -> int:
     """Write everything; the first failure ends it."""
-    document.write({"figure": document.fenced(figure.mermaid(), "mermaid")})
+    figures = {"figure": document.fenced(figure.mermaid(), "mermaid")}
+    document.write(figures | document.tables())
     failed = ceilings.main(arguments)
     for database in () if failed else ("postgres", "sqlite"):
         command = [sys.executable, "-m", "pytest", "-q", "tests/architecture/test_walk.py"]

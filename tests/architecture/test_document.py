@@ -1,9 +1,9 @@
-"""docs/architecture.md: the figure of the import contracts, and files and packages that exist."""
+"""docs/architecture.md: figure and tables made from the code, and files that exist."""
 
 import re
 
 from tests import ROOT
-from tests.architecture import contracts, document, figure
+from tests.architecture import document, figure
 
 NAMED = re.compile(r"`((?:core|channels_app|allowlist|gateway_project|docs|tests)/[\w/.-]+)`")
 PATTERN = re.compile(r"\bN{3}\b|…")  # a name that stands for many
@@ -26,11 +26,9 @@ def test_every_file_that_the_documents_name_exists() -> None:
         ), name
 
 
-def test_every_package_has_its_line() -> None:
-    """A row of a table that begins with the package's name."""
-    text = document.FILE.read_text()
-    for layers in contracts.layers():
-        names = [name for floor in layers.floors for name in floor]
-        prefix = f"{layers.container}." if layers.container else ""
-        rows = [name for name in names if f"\n| `{prefix}{name}` |" not in text]
-        assert rows == [], layers.container
+def test_the_tables_are_made_of_the_docstrings_of_the_packages() -> None:
+    """``python -m tests.architecture`` writes them."""
+    parts = document.parts()
+    for name, table in document.tables().items():
+        assert parts[name] == table, name
+        assert "|  |" not in table, name

@@ -75,6 +75,16 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
+def test_the_readme_leads_to_every_document() -> None:
+    """To those of a folder by its README."""
+    linked = set(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    folders = [path.parent for path in (ROOT / "docs").rglob("README.md")]
+    alone = [path for path in (ROOT / "docs").rglob("*.md") if path.parent not in folders]
+    named = {path.relative_to(ROOT).as_posix() for path in alone}
+    named |= {f"{folder.relative_to(ROOT).as_posix()}/README.md" for folder in folders}
+    assert named - {link.partition("#")[0] for link in linked} == set()
+
+
 @pytest.mark.parametrize("document", documents(), ids=name_of)
 def test_paths_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from channels_app import base, registry
 from channels_app.agent_sessions import results
 from channels_app.base import Capability, Channel
 from gateway_project.home import BASE_DIR
+from tests.core.tools.installed import installed
 
 PROTOCOLS: dict[Capability, type] = {
     Capability.EDIT: base.Edits,
@@ -33,19 +34,10 @@ EXAMPLE = BASE_DIR / "docs" / "example_channel"
 @pytest.fixture(autouse=True)
 def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install the example of the documentation as pip would: a package and its entry point."""
-    info = tmp_path / "latchkey_example-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latchkey-example\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[latchkey.channels]\nnotebook = latchkey_example:CHANNEL\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    registry.get.cache_clear()
-    registry.names.cache_clear()
-    yield
-    registry.get.cache_clear()
-    registry.names.cache_clear()
+    points = {"notebook": "latchkey_example:CHANNEL"}
+    with installed(tmp_path, points=points, group=registry.GROUP):
+        yield
     sys.modules.pop("latchkey_example", None)
 
 

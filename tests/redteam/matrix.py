@@ -350,6 +350,11 @@ ENDPOINTS: dict[str, list[Row]] = {
         Row("POST", "/telegram/bot/webhook", "200 200 200 200 200 200 200", UPDATE, WEBHOOK),
         Row("POST", "/telegram/none/webhook", "404 404 404 404 404 404 404", UPDATE, WEBHOOK),
     ],
+    r"^channels/(?P<channel>[^/]{1,64})/(?P<name>.{1,64})/webhook$": [
+        # A channel whose gateway takes no calls; tests/channels_app/intake has one that does.
+        Row("POST", "/channels/bridge/mail/webhook", "404 404 404 404 404 404 404", UPDATE),
+        Row("POST", "/channels/none/mail/webhook", "404 404 404 404 404 404 404", UPDATE),
+    ],
     "process": [
         # A bridge of its own key; this one has no callback, so nothing is taken.
         Row("POST", "/process", "401 403 403 403 403 401 409", {"user_id": "x", "text": "hi"}),

@@ -37,15 +37,18 @@ class Command(BaseCommand):
         if days is not None and not 1 <= days <= MOST_DAYS:
             raise CommandError(f"--days must be from 1 to {MOST_DAYS}; without it, never")
         until = None if days is None else timezone.now() + timedelta(days=days)
-        key, token = keys.create(
-            name=options["name"],
-            user=_user(options["user"]) if options["user"] else None,
-            account=_account(options["account"]) if options["account"] else None,
-            scopes=options["scope"],
-            expires_at=until,
-            model_only=options["model_only"],
-            actor="manage.py",
-        )
+        try:
+            key, token = keys.create(
+                name=options["name"],
+                user=_user(options["user"]) if options["user"] else None,
+                account=_account(options["account"]) if options["account"] else None,
+                scopes=options["scope"],
+                expires_at=until,
+                model_only=options["model_only"],
+                actor="manage.py",
+            )
+        except keys.InvalidKey as error:
+            raise CommandError(str(error)) from error
         self.stderr.write(f"{key}: only its hash is stored; this is the only time it is shown:")
         self.stdout.write(token)
 

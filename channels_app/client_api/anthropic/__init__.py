@@ -1,1 +1,1 @@
-"""The endpoints for clients of the Anthropic Messages API."""
+"""``/v1/messages``, Anthropic's Messages API."""

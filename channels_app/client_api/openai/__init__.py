@@ -1,1 +1,1 @@
-"""The endpoints for clients of the OpenAI chat completions API (contract D5)."""
+"""``/v1/chat/completions``, with the options and errors of OpenAI that others use, too."""

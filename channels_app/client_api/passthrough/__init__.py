@@ -1,1 +1,1 @@
-"""Embeddings, transcription and speech: requests that a provider of models answers itself."""
+"""``/v1/embeddings`` and ``/v1/audio/…``, passed on to a provider."""

@@ -1,1 +1,1 @@
-"""The endpoints for clients of the UI message stream (Vercel AI SDK, version 1)."""
+"""``/ui/chat``, the UI message stream of the AI SDK."""

@@ -65,7 +65,9 @@ class Command(BaseCommand):
         for row in rows:
             place = f"{row.chat}/{row.thread}" if row.thread else row.chat
             title = visible_line(row.title, 60)
-            self.stdout.write(f"{row.public_id}  {row.user}  {row.account}  {place}  {title}")
+            self.stdout.write(
+                f"{row.public_id}  {row.user.username}  {row.account}  {place}  {title}"
+            )
 
 
 def person(username: str) -> User:

@@ -48,6 +48,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.skills_that_fail()
     yield from work.tools_that_fail()
     yield from work.plugins_that_fail()
+    yield from work.channels_that_fail()
     yield from work.storage()
     yield from work.search()
     yield from work.running()

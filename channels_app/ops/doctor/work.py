@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from allowlist.permissions import open_kinds
 from allowlist.unfinished_forgetting import unfinished
+from channels_app import registry as channels_registry
 from channels_app.ops import health, restored
 from channels_app.ops.doctor.findings import Finding, error, warning
 from channels_app.owner import backups, outages
@@ -190,6 +191,11 @@ def backups_made() -> Iterator[Finding]:
 def tools_that_fail() -> Iterator[Finding]:
     """Check for tools of installed packages that cannot be loaded."""
     yield from broken("tool", registry.installed(), "docs/tools.md, “Writing a tool”")
+
+
+def channels_that_fail() -> Iterator[Finding]:
+    """Check for channels of installed packages that cannot be loaded."""
+    yield from broken("channel", channels_registry.installed(), "docs/channels.md")
 
 
 def plugins_that_fail() -> Iterator[Finding]:

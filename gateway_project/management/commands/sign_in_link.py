@@ -13,6 +13,8 @@ from core.models import User
 from gateway_project import home, installation
 from gateway_project.processes import state
 
+MOST_MINUTES = 365 * 24 * 60
+
 
 class Command(BaseCommand):
     help = "Print a single-use sign-in link for a user."
@@ -24,8 +26,8 @@ class Command(BaseCommand):
 
     def handle(self, *, user: str, minutes: int, **options: Any) -> None:
         del options
-        if minutes < 1:
-            raise CommandError("--minutes must be at least 1")
+        if not 1 <= minutes <= MOST_MINUTES:
+            raise CommandError(f"--minutes must be at least 1, and at most {MOST_MINUTES} (a year)")
         ttl = timedelta(minutes=minutes)
         token = sign_in.create(user=self.find(user), now=timezone.now(), ttl=ttl)
         running = state.read(home.directory())

@@ -57,8 +57,8 @@ class Command(BaseCommand):
             if installation.collect_static():
                 console.say("static", "collected")
             owner, is_new = installation.ensure_owner()
-            if is_new:
-                console.say("owner", f"created user {owner}")
+            if owner is not None and is_new:
+                console.say("owner", f"created user {owner.get_username()}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
             elif sys.stdout.isatty():  # a stored log must not contain a sign-in link

@@ -13,6 +13,7 @@ from channels_app.ops import health
 from core.models import Alert, Budget, BudgetPeriod, ModelCall, ModelTrouble, User
 from core.providers import catalogue
 from tests import ROOT
+from tests.architecture import sources
 
 pytestmark = pytest.mark.django_db
 FOLDER = ROOT / "docs" / "operations"
@@ -78,6 +79,12 @@ def test_x85_the_rules_and_the_dashboard_name_only_numbers_and_labels_that_exist
 def test_x85_the_dashboard_shows_every_number(exposed: dict[str, set[str]]) -> None:
     shown = {name for expr, _ in dashboard() for name in NAME.findall(expr)}
     assert shown == set(exposed)
+
+
+def test_x85_documents_name_only_numbers_that_exist(exposed: dict[str, set[str]]) -> None:
+    for path, text in sources.documents():
+        named = re.findall(r"`(latchkey_\w+)[`{]", text) if "/metrics" in text else []
+        assert set(named) - exposed.keys() == set(), path
 
 
 def test_x86_each_alert_has_a_meaning_and_a_cure_in_the_readme() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from channels_app.webchat.urls import websocket_application
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
 from core.signals import pubsub
+from tests import ROOT
 from tests.channels_app.webchat.conftest import (
     HOST,
     asked,
@@ -372,3 +374,12 @@ async def test_rws12_a_client_that_left_before_it_was_accepted_takes_no_place(
         await websocket_application(wire.scope, events.get, send)
     async with opened(cookie=cookie) as socket:
         assert await socket.is_silent()
+
+
+def test_d3_the_documentation_has_the_close_codes() -> None:
+    """[D3]"""
+    text = (ROOT / "docs" / "websocket.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\b4\d{3}\b", text.split("Close codes:")[1].split("\n\n")[0])
+    codes = {consumers.SIGNED_OUT, consumers.FOREIGN, consumers.TOO_LATE, consumers.STALLED}
+    codes |= {consumers.OTHER_PERSON, consumers.TOO_LARGE, consumers.TOO_MANY, consumers.BROKEN}
+    assert listed == [str(each) for each in sorted(codes)]

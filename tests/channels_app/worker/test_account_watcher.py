@@ -33,11 +33,9 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
     found = Platform()
     monkeypatch.setattr(CHANNEL, "gateway", found)
     monkeypatch.setitem(registry.CHANNELS, ID, f"{polled_channel.__name__}.CHANNEL")
-    registry.get.cache_clear()
-    registry.names.cache_clear()
+    registry.own.cache_clear()
     yield found
-    registry.get.cache_clear()
-    registry.names.cache_clear()
+    registry.own.cache_clear()
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,7 @@ from core.messages import (
     video_message,
 )
 from core.messages.types import CLASSES
+from tests import ROOT
 from tests.core.messages.samples import SAMPLES, end_of, run, streamed
 
 
@@ -334,3 +336,18 @@ def test_m3_every_adapter_ends_its_match_over_messages_in_assert_never(path: str
         last = match.cases[-1]
         assert ast.unparse(last.pattern) == "_"
         assert ast.unparse(last.body[0]) == "assert_never(message)"
+
+
+def test_m1_the_table_of_types_in_the_documentation_has_their_props() -> None:
+    """[M1] In their order; those that a complete message needs are bold."""
+    text = (ROOT / "docs" / "messages.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\*\*`.*?) \| [^|]+ \|$", text, re.MULTILINE)
+    documented = {name: re.sub(r" \([^()]*\)", "", props) for name, props in rows}
+    assert [*documented] == [*BUILTIN_TYPES]
+    for each in get_args(BuiltinMessage):
+        props = get_type_hints(each)["props"]
+        needed = props.__required_keys__
+        listed = [
+            f"**`{name}`**" if name in needed else f"`{name}`" for name in props.__annotations__
+        ]
+        assert documented[each.__dataclass_fields__["type"].default] == ", ".join(listed)

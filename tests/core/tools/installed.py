@@ -1,4 +1,4 @@
-"""Install tools and plugins as pip does: a package with entry points."""
+"""Install tools, plugins and channels as pip does: a package with entry points."""
 
 import sys
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from channels_app import registry as channels
 from core.plugins import registry as plugins
 from core.tools import phrases, registry
 
@@ -39,5 +40,5 @@ def installed(
 
 
 def clear_caches() -> None:
-    for cached in (registry.installed, plugins.installed, plugins.every):
+    for cached in (registry.installed, plugins.installed, plugins.every, channels.installed):
         cached.cache_clear()

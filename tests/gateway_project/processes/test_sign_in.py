@@ -51,6 +51,12 @@ def test_an_expired_link_does_not_sign_in(owner: User) -> None:
     assert sign_in.consume(token=short, now=NOW + 2 * MINUTE) is None
 
 
+@pytest.mark.parametrize("minutes", ["525601", "99999999999999"])
+def test_a_link_is_valid_for_a_year_at_most(owner: User, minutes: str) -> None:
+    with pytest.raises(CommandError, match="at most 525600"):
+        call_command("sign_in_link", "--minutes", minutes)
+
+
 @pytest.mark.parametrize("token", ["", "x", "\x00", "\ud800", "é" * 1000])
 def test_an_invalid_token_does_not_sign_in(owner: User, token: str) -> None:
     """Whatever is in the address."""

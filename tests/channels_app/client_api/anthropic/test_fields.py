@@ -1,14 +1,19 @@
 """The body of ``POST /v1/messages``: the request that it becomes, and refusals by name."""
 
 import base64
+import re
 from typing import Any
 
 import pytest
+from anthropic.types.message_create_params import (
+    MessageCreateParamsBase,
+    MessageCreateParamsStreaming,
+)
 from pytest_django import Settings
 
 from channels_app.asgi.http import RefusedError
 from channels_app.client_api.anthropic import fields
-from tests import people
+from tests import ROOT, people
 
 Json = dict[str, Any]
 PNG = people.PIXEL.partition(",")[2]
@@ -25,6 +30,23 @@ def body(**more: Any) -> Json:
 def read(**more: Any) -> fields.Asked:
     """Read such a request."""
     return fields.read(body(**more))
+
+
+def test_every_field_of_the_api_has_its_place_in_the_documentation() -> None:
+    """Those that the official client can send, as docs/http.md says."""
+    document = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    section = document.split("### `/v1/messages`")[1].split("\n### ")[0]
+    known = fields.READ_HERE | fields.NO_EFFECT | fields.ONLY.keys()
+    words = set(re.findall(r"`(\w+)", section))
+    assert known - words == set()
+    sent = {
+        *MessageCreateParamsBase.__annotations__,
+        *MessageCreateParamsStreaming.__annotations__,
+    }
+    for name in sorted(sent - known):
+        with pytest.raises(RefusedError, match="is not supported"):
+            read(**{name: {"a": 1}})
+        assert name in words, name
 
 
 def said(*blocks: Any, role: str = "user") -> Json:

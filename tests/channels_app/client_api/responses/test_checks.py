@@ -37,7 +37,7 @@ def messages(*given: Any, offered: Any = None) -> list[Json]:
 def test_w10_every_field_of_the_api_has_its_place_in_the_documentation() -> None:
     """[W10] Those that the official client can send, as docs/http.md says."""
     document = (BASE_DIR / "docs" / "http.md").read_text()
-    section = document.split("### `/v1/responses`")[1].split("\n## ")[0]
+    section = document.split("### `/v1/responses`")[1].split("\n### ")[0]
     sent = {
         *ResponseCreateParamsBase.__annotations__,
         *ResponseCreateParamsStreaming.__annotations__,

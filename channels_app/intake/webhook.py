@@ -1,0 +1,44 @@
+"""``POST /channels/<channel>/<account>/webhook``: a platform calls the gateway of its channel."""
+
+from django.conf import settings
+from django.http import HttpResponse
+
+from channels_app import registry
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import DeniedError
+from channels_app.asgi.views import EndpointRequest, endpoint, response
+from channels_app.base import Account, Call, ForgedCallError, TakesCalls
+from channels_app.delivery.sending import account_of
+from core.database.transactions import in_thread
+from core.lib.encryption import DecryptError
+from core.lib.text import is_clean
+from core.models import ChannelAccount
+
+DONE = b'{"ok":true}'
+
+
+@endpoint("POST")
+async def webhook(request: EndpointRequest, channel: str, name: str) -> HttpResponse:
+    """Pass one call on; 200 after its messages are committed."""
+    found = registry.get(channel)
+    gateway = found.gateway if found is not None else None
+    account = await in_thread(account_named, channel, name) if gateway is not None else None
+    if account is None or not isinstance(gateway, TakesCalls):
+        raise RefusedError(404, "There is no such account.")
+    body = await request.read_body(settings.TELEGRAM_MAX_BODY_BYTES)
+    try:
+        said = await in_thread(gateway.take_call, account, Call(request.headers, body))
+    except ForgedCallError as error:
+        raise DeniedError(status=403) from error
+    return response(200, said or DONE, "application/json")
+
+
+def account_named(channel: str, name: str) -> Account | None:
+    """Return an enabled account, unless its secrets cannot be decrypted."""
+    if not is_clean(name):  # PostgreSQL would refuse the question
+        return None
+    row = ChannelAccount.objects.filter(channel=channel, name=name, enabled=True).first()
+    try:
+        return account_of(row) if row is not None else None
+    except DecryptError:
+        return None

@@ -1,0 +1,127 @@
+"""[C1] The webhook of a channel of another package: the gateway that docs/channels.md shows."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allowlist.models import UnknownRequest
+from channels_app import registry
+from channels_app.base import webhook_url
+from channels_app.delivery.sending import account_of
+from core.lib.encryption import encrypt
+from core.models import ChannelAccount, InboundMessage, User
+from gateway_project.home import BASE_DIR
+from tests.channels_app.running import owner
+from tests.core.tools.installed import installed
+from tests.loops import end_tasks
+from tests.redteam.gateway_data import Answer, call
+
+__all__ = ["owner"]
+DOCUMENT = (BASE_DIR / "docs" / "channels.md").read_text(encoding="utf-8")
+GIVEN = "a-webhook-secret"
+PICTURE = "data:image/png;base64,aGVsbG8="
+CODE = """
+from latchkey_example import Notebook, NotebookGateway
+
+{shown}
+
+class Gateway(PigeonGateway, NotebookGateway):
+    pass
+
+
+class Pigeon(Notebook):
+    id = "pigeon"
+    gateway = Gateway()
+
+
+CHANNEL = Pigeon()
+"""
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChannelAccount]:
+    """Return an account of the installed channel."""
+    shown = re.search(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert shown is not None
+    monkeypatch.syspath_prepend(str(BASE_DIR / "docs" / "example_channel"))
+    points = {"pigeon": "latchkey_scratch:CHANNEL"}
+    code = CODE.replace("{shown}", shown[1])
+    with installed(tmp_path, points=points, code=code, group=registry.GROUP):
+        yield ChannelAccount.objects.create(
+            channel="pigeon",
+            name="my loft",
+            config={"path": str(tmp_path / "notes.txt")},
+            secrets=encrypt({"secret": GIVEN}),
+        )
+    sys.modules.pop("latchkey_example", None)
+
+
+async def sent(account: ChannelAccount, body: Any, given: str = GIVEN) -> Answer:
+    """Call the webhook as the platform does."""
+    address = webhook_url(account_of(account), base_url="").replace("%20", " ")
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        return await call("POST", address, raw, {"host": "testserver", "x-pigeon-secret": given})
+    finally:
+        await end_tasks()
+
+
+def said(text: str, *, sender: str = "555", update: str = "1", private: bool = True) -> Any:
+    return {
+        "id": update,
+        "from": sender,
+        "chat": f"chat of {sender}",
+        "private": private,
+        "pictures": [PICTURE],
+        "text": text,
+    }
+
+
+async def test_c1_a_message_is_stored_once_with_its_files(
+    account: ChannelAccount, owner: User
+) -> None:
+    for _ in range(2):
+        answer = await sent(account, said("Coo"))
+        assert (answer.status, answer.body) == (200, b'{"ok":true}')
+    message = await InboundMessage.objects.aget()
+    assert (message.text, message.user_id, message.account_id) == ("Coo", owner.id, account.id)
+    assert message.media == [{"kind": "image", "url": PICTURE}]
+
+
+async def test_c1_the_message_of_an_unknown_sender_is_held(
+    account: ChannelAccount, owner: User
+) -> None:
+    assert (await sent(account, said("Let me in", sender="700"))).status == 200
+    assert (await UnknownRequest.objects.aget()).sender == "700"
+
+
+@pytest.mark.parametrize("body", [said("Coo"), b"no json", b""])
+async def test_c1_a_forged_call_changes_nothing(account: ChannelAccount, body: Any) -> None:
+    answer = await sent(account, body, given="another")
+    assert (answer.status, await InboundMessage.objects.acount()) == (403, 0)
+
+
+async def test_c1_a_call_that_fails_is_logged_and_sent_again(
+    account: ChannelAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert (await sent(account, b"no json")).status == 500
+    assert "JSONDecodeError" in caplog.text
+
+
+async def test_c1_a_disabled_account_and_a_channel_without_a_webhook_are_not_found(
+    account: ChannelAccount,
+) -> None:
+    await ChannelAccount.objects.filter(id=account.id).aupdate(enabled=False)
+    other = await ChannelAccount.objects.acreate(channel="bridge", name="mail")
+    assert [(await sent(row, said("Coo"))).status for row in (account, other)] == [404, 404]
+
+
+async def test_c1_a_call_has_the_size_of_an_update(account: ChannelAccount, settings: Any) -> None:
+    settings.TELEGRAM_MAX_BODY_BYTES = 1000
+    assert (await sent(account, b"x" * 1001)).status == 413
