@@ -23,7 +23,7 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels_app.webchat import formulas
 from core.lib.text import clean
-from core.markdown.literal_rule import literal
+from core.markdown.literal_rule import address, literal
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -180,6 +180,7 @@ def _parser() -> MarkdownIt:
     parser.use(tasklists_plugin, label=True)
     parser.use(formulas.plugin)
     parser.inline.ruler.before("escape", "literal", literal)
+    parser.inline.ruler.at("linkify", address)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)

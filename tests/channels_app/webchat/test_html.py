@@ -134,6 +134,14 @@ def test_rx8_a_very_long_text_of_a_link_costs_no_time(part: str) -> None:
     assert real_host(text="a" * 200, href="https://evil.example/x") == ""
 
 
+@pytest.mark.parametrize("part", ["://", "a://", "x ://"])
+def test_rx6_beginnings_of_addresses_cost_no_time(part: str) -> None:
+    """[RX6] All text before one was read again with each."""
+    start = time.process_time()
+    assert part.strip() in render(part * 10_000)
+    assert time.process_time() - start < 1.5
+
+
 def test_rx8_the_real_host_stands_beside_the_link() -> None:
     shown = render("[https://bank.example](https://evil.example/login)")
     assert '<span class="real-host">(evil.example)</span>' in shown
