@@ -23,7 +23,7 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels_app.webchat import formulas
 from core.lib.text import clean
-from core.markdown.literal_rule import literal
+from core.markdown.literal_rule import address, literal
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -34,8 +34,9 @@ MARKERS: Final = "[]*_`~!<>&(#|-+\n\\"
 MAX_MARKERS: Final = 12_000
 OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?")
 HOST_IN_TEXT: Final = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://)?((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
+    r"((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
+LONGEST_TEXT: Final = 200  # of a link; in a longer one no host is looked for
 # Invisible characters: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 # Two lines of a phone. The link and the copied answer keep the whole address.
@@ -101,7 +102,8 @@ def is_allowed(href: str) -> bool:
 
 
 def real_host(*, text: str, href: str) -> str:
-    """Return the host of ``href`` when ``text`` looks like another address, else ``""``.
+    """Return the host of ``href`` when ``text`` looks like another address, or is very long, else
+    ``""``.
 
     A punycode host is returned too: its Unicode form may imitate another one.
     """
@@ -110,6 +112,8 @@ def real_host(*, text: str, href: str) -> str:
         return ""
     if _says(text, host) and "xn--" not in host:
         return ""
+    if len(text) > LONGEST_TEXT:
+        return host
     named = [match[1].lower() for match in HOST_IN_TEXT.finditer(INVISIBLE.sub("", text))]
     if any(_bare(name) != _bare(host) for name in named) or "xn--" in host:
         return host
@@ -176,6 +180,7 @@ def _parser() -> MarkdownIt:
     parser.use(tasklists_plugin, label=True)
     parser.use(formulas.plugin)
     parser.inline.ruler.before("escape", "literal", literal)
+    parser.inline.ruler.at("linkify", address)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)

@@ -1,11 +1,22 @@
-"""A rule for the parser of pages: it keeps as text what is text in every channel ([T2])."""
+"""Rules for the parser of pages: one keeps as text what is text in every channel ([T2])."""
 
 from __future__ import annotations
 
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.linkify import linkify
 
 from .emphasis import Run
 from .words import Literals, apostrophe, end_of_run
+
+SCHEMES = ("http", "https", "ftp")
+
+
+def address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
+    """Make a link of a bare address. The library reads all text before each ``://`` again."""
+    at = state.pos
+    if state.src[at] != ":" or not state.src[max(0, at - 5) : at].lower().endswith(SCHEMES):
+        return False
+    return linkify(state, silent)
 
 
 def literal(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's

@@ -21,7 +21,7 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
 from core.markdown import strip_outer_fence
-from core.markdown.literal_rule import literal
+from core.markdown.literal_rule import address, literal
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.tools import languages, phrases
@@ -133,6 +133,7 @@ def markdown() -> MarkdownIt:
     parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
     parser.disable("html_block").add_render_rule("html_inline", shown_tag)
     parser.inline.ruler.before("escape", "literal", literal)
+    parser.inline.ruler.at("linkify", address)
     parser.block.ruler.at("reference", definition)
     parser.core.ruler.push("boxes", draw_boxes)
     return parser

@@ -123,6 +123,25 @@ def test_rx8_an_address_that_is_none_has_no_host() -> None:
     assert real_host(text="bank.example", href="https://[x") == ""
 
 
+@pytest.mark.parametrize("part", ["a", "a.", "a-", "é"])
+def test_rx8_a_very_long_text_of_a_link_costs_no_time(part: str) -> None:
+    """[RX6] It is another address for certain, or hides one."""
+    start = time.process_time()
+    text = part * (20_000 // len(part))
+    assert real_host(text=text, href="https://evil.example/x") == "evil.example"
+    assert "evil.example" in render(f"[{text}](https://evil.example/x)")
+    assert time.process_time() - start < 1
+    assert real_host(text="a" * 200, href="https://evil.example/x") == ""
+
+
+@pytest.mark.parametrize("part", ["://", "a://", "x ://"])
+def test_rx6_beginnings_of_addresses_cost_no_time(part: str) -> None:
+    """[RX6] All text before one was read again with each."""
+    start = time.process_time()
+    assert part.strip() in render(part * 10_000)
+    assert time.process_time() - start < 1.5
+
+
 def test_rx8_the_real_host_stands_beside_the_link() -> None:
     shown = render("[https://bank.example](https://evil.example/login)")
     assert '<span class="real-host">(evil.example)</span>' in shown
