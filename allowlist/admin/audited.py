@@ -85,13 +85,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         self, request: HttpRequest, action: str, obj: Model, data: dict[str, object]
     ) -> None:
         """Write an audit row about ``obj``, in the transaction of the admin's view."""
-        audit.record(
-            actor=audit.actor_of(request.user),
-            action=f"{obj._meta.model_name}.{action}",
-            subject=f"{obj._meta.model_name}:{obj.pk} {obj}",
-            data=data,
-            now=timezone.now(),
-        )
+        audit.record_row(obj, action, by=request.user, data=data, now=timezone.now())
 
 
 class DeletedInParts(AuditedAdmin[M], Generic[M]):
@@ -168,6 +162,12 @@ class OnlyDeciders:
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_delete_permission(request, obj) and decides(request)  # type: ignore[misc]
+
+    def may_edit(self, request: HttpRequest, obj: Any) -> bool:
+        """Return whether the page of a row, or of a new one (None), is a form for the user."""
+        if obj is None:
+            return self.has_add_permission(request)
+        return self.has_change_permission(request, obj)
 
 
 def is_superuser(request: HttpRequest) -> bool:

@@ -6,6 +6,7 @@ from typing import Protocol
 from django.utils.translation import gettext, gettext_noop
 
 from core.conversations.reservations import Refused
+from core.lib import money
 from core.models import Budget, User
 from core.providers.base import ProviderError
 from core.providers.catalogue import BudgetInfo
@@ -52,13 +53,7 @@ def refusal(found: Refused) -> ProviderError:
 
 def amount(unit: str, number: int) -> str:
     """Return an amount of a budget: ``$5.00``, or ``100,000``."""
-    return dollars(number) if unit == "money" else f"{number:,}"
-
-
-def dollars(billionths: int) -> str:
-    """Return money: two digits after the point, more for less than a cent."""
-    value = billionths / 1_000_000_000
-    return f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.6f}".rstrip("0")
+    return money.shown(number) if unit == "money" else f"{number:,}"
 
 
 def at(moment: datetime) -> str:
@@ -78,7 +73,7 @@ def used_line(when: str, used: Counted) -> str:
     if used.cost:
         said = gettext("{when}: {tokens} tokens in {calls} calls, {cost}.")
     counts = {"tokens": f"{used.tokens:,}", "calls": f"{used.calls:,}"}
-    return said.format(when=when, cost=dollars(used.cost), **counts)
+    return said.format(when=when, cost=money.shown(used.cost), **counts)
 
 
 def left_line(budget: BudgetInfo, spent: int, free_at: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Money as the pages show it: rows hold billionths of a dollar."""
+"""Money for people: rows hold billionths of a dollar."""
 
 from decimal import ROUND_HALF_EVEN, Decimal
 
