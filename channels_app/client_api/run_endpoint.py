@@ -20,6 +20,7 @@ from channels_app.client_api.run_adapter import Failure, Frame, Numbered, Rest, 
 from channels_app.rendering import follow_run
 from core.conversations import runs
 from core.database.transactions import in_thread
+from core.lib.text import is_number
 from core.messages import MessageDict
 
 # The longest wait of a stream's head for the first text; usual proxies wait 60 s for a head.
@@ -27,7 +28,6 @@ HEAD_SECONDS = 45.0
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
-MOST_DIGITS = 16
 
 Result = TypeVar("Result")
 
@@ -122,23 +122,17 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Answer the run as one JSON object; it is stopped when the client leaves or waits too
         long, unless the work is kept.
         """
-        log = asyncio.ensure_future(whole_log(work))
-        gone = asyncio.ensure_future(self.incoming.gone())
-        seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
         try:
-            await asyncio.wait({log, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if log.done():
-                await self.answer_log(work, log.result())
-                return
+            async with asyncio.timeout(settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None):
+                log = await unless_gone(self.incoming, whole_log(work))
+        except TimeoutError as error:
             await stop(work)
-            if not gone.done():
-                headers = self.headers_of(work)
-                raise RefusedError(504, "The answer takes too long.", headers=headers)
-        finally:
-            for task in (log, gone):
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(log, gone, return_exceptions=True)
+            headers = self.headers_of(work)
+            raise RefusedError(504, "The answer takes too long.", headers=headers) from error
+        if log is None:
+            await stop(work)
+        else:
+            await self.answer_log(work, log)
 
     def seen(self) -> int:
         """Return the number in ``Last-Event-ID``; 0 without one. Raises RefusedError 400."""
@@ -149,8 +143,7 @@ def number_of(value: str, field: str) -> int:
     """Return the number of a frame that a client gives. Raises RefusedError 400."""
     if not value:
         return 0
-    is_number = value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS
-    if not (is_number and int(value) < MAX_NUMBER):
+    if not (is_number(value) and int(value) < MAX_NUMBER):
         raise RefusedError(400, f"{field} must be the number of an event.", field=field)
     return int(value)
 
