@@ -28,6 +28,7 @@ from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.ids import is_public_id
+from core.lib.text import is_number
 from core.models import ChannelAccount, Run
 
 
@@ -59,12 +60,7 @@ class KeyEndpoint(Endpoint):
                     if frame is not None and frame["event"] == "done":
                         body = {key: value for key, value in frame.items() if key != "event"}
         except TimeoutError:
-            late = {
-                **pending(work),
-                "ok": False,
-                "status": 504,
-                "error": "The answer takes longer.",
-            }
+            late = {"ok": False, "status": 504, "error": "The answer takes longer."}
             await self.answer(504, {**pending(work), **late}, work.headers)
             return
         await self.answer(int(body["status"]), body, work.headers)
@@ -270,7 +266,7 @@ def position(request: Request) -> int:
     """
     asked = {"Last-Event-ID": request.header("last-event-id"), "after": request.query("after")}
     for name, given in asked.items():
-        if given and not (given.isascii() and given.isdigit() and len(given) <= MOST_EVENT_DIGITS):
+        if given and not is_number(given, MOST_EVENT_DIGITS):
             raise RefusedError(400, f"{name} must be an event number.", field=name)
     return int(asked["Last-Event-ID"] or asked["after"] or 0)
 
