@@ -1,11 +1,11 @@
 // The message box: grows with its text, keeps drafts, Enter sends, Esc stops.
 
-const TALLEST = 240;
-
 import { Attachments } from "./attachments.js";
 import { isSending } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
+
+const TALLEST = 240;
 
 export class Composer {
   #form = document.querySelector("#composer");
@@ -136,8 +136,8 @@ export class Composer {
 
   #changed() {
     const text = this.#text.value;
-    const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
-    this.#send.disabled = empty || (this.attachments?.isBusy ?? false);
+    const empty = text.trim() === "" && this.attachments.isEmpty;
+    this.#send.disabled = empty || this.attachments.isBusy;
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
