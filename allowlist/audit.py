@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.contrib.auth.models import AnonymousUser
+from django.db.models import Model
 
 from allowlist.models import AuditEntry
 from core.database import transactions
@@ -76,6 +77,20 @@ def record(
         entry.digest = digest(entry)
         entry.save(force_insert=True)
     return entry
+
+
+def record_row(
+    row: Model, action: str, *, by: User | AnonymousUser, data: dict[str, object], now: datetime
+) -> None:
+    """Append a row about a row of another table: its kind, number and name."""
+    kind = row._meta.model_name
+    record(
+        actor=actor_of(by),
+        action=f"{kind}.{action}",
+        subject=f"{kind}:{row.pk} {row}",
+        data=data,
+        now=now,
+    )
 
 
 def blank(edit: Callable[[AuditEntry], bool], *, actor: str, now: datetime) -> int:

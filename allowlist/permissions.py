@@ -12,18 +12,6 @@ from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.database.queries import Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
-__all__ = [
-    "Decision",
-    "InvalidIdentity",
-    "Row",
-    "Sender",
-    "decide",
-    "explain",
-    "is_group_listed",
-    "listed_until",
-    "normalise",
-]
-
 logger = logging.getLogger(__name__)
 
 MOST_WARNINGS = 50

@@ -169,9 +169,7 @@ def decide(
     audited) and ``InvalidIdentity`` when the sender's id can never be listed.
     """
     subject = request if is_public_id(request) else one_line(request, 40)
-    if not (owner.is_owner and owner.is_active):
-        _refused(owner, subject, via, "not an owner", now)
-        raise NotAnOwner(gettext("only owners decide about access"))
+    _check_owner(owner, subject, via, now)
     with transactions.atomic_write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
@@ -262,9 +260,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
 
     Raises ``RequestNotFound`` when there is nothing to extend, and ``NotAnOwner``.
     """
-    if not (owner.is_owner and owner.is_active):
-        _refused(owner, one_line(request, 40), via, "not an owner", now)
-        raise NotAnOwner(gettext("only owners decide about access"))
+    _check_owner(owner, one_line(request, 40), via, now)
     with transactions.atomic_write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()
@@ -484,6 +480,13 @@ def _address(kind: str, sender: str, channel: str) -> str:
         return normalise(kind=kind, value=sender, channel=channel)
     except InvalidIdentity:
         return one_line(sender, 200)
+
+
+def _check_owner(owner: User, subject: str, via: str, now: datetime) -> None:
+    """Raise NotAnOwner, audited, for a user who does not decide."""
+    if not (owner.is_owner and owner.is_active):
+        _refused(owner, subject, via, "not an owner", now)
+        raise NotAnOwner(gettext("only owners decide about access"))
 
 
 def _refused(owner: User, subject: str, via: str, why: str, now: datetime) -> None:

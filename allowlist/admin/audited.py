@@ -217,6 +217,12 @@ class OnlyDeciders:
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_delete_permission(request, obj) and decides(request)  # type: ignore[misc]
 
+    def may_edit(self, request: HttpRequest, obj: Any) -> bool:
+        """Return whether the page of a row, or of a new one (None), is a form for the user."""
+        if obj is None:
+            return self.has_add_permission(request)
+        return self.has_change_permission(request, obj)
+
 
 def is_superuser(request: HttpRequest) -> bool:
     """Return whether the user may grant permissions."""

@@ -9,9 +9,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from channels_app import registry
+from channels_app.admin.secret_key import opened
 from channels_app.base import Account, Channel, Field, TellsIdentity
 from core.admin.base import ModelForm
-from core.lib import encryption
 from core.models import ChannelAccount, Delivery, InboundMessage
 
 ANOTHER = (
@@ -134,14 +134,6 @@ class AccountForm(ModelForm[ChannelAccount]):
             config=data["config"],
             secrets=self.known | self.given_secrets(data),
         )
-
-
-def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
-    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
-    try:
-        return encryption.decrypt(account.secrets), True
-    except encryption.DecryptError:
-        return {}, False
 
 
 def has_messages(account: ChannelAccount) -> bool:

@@ -11,7 +11,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from channels_app.admin.secret_key import KeyForm, key_help
+from channels_app.admin.secret_key import PRIVATE_HELP, KeyForm, key_help
 from core.lib import encryption
 from core.models import McpServer
 from core.providers import addresses
@@ -70,10 +70,7 @@ class McpServerForm(KeyForm[McpServer]):
         )
         help_texts = {
             "slug": "A part of the names of its tools, as in mcp_shed_read. It stays.",
-            "allow_private": (
-                "Tick this for a server of your own, as in http://192.168.1.20. Without it the "
-                "gateway connects to public addresses only."
-            ),
+            "allow_private": PRIVATE_HELP,
             "client_id": (
                 "For OAuth, only where the server registers no clients by itself. Its redirect "
                 "address is {0}"

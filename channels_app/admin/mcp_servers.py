@@ -7,23 +7,19 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
 from channels_app.admin import mcp_differences
-from channels_app.admin.language_models import addresses
 from channels_app.admin.mcp_server_form import McpServerForm
-from channels_app.admin.secret_key import key_state
+from channels_app.admin.service_admin import ServiceAdmin, page_of
 from channels_app.tool_requests import signing_in
-from core.admin.base import ExtraContext, badge, visible_line
+from core.admin.base import visible_line
 from core.database.transactions import atomic_write
-from core.lib.text import counted, one_line
+from core.lib.text import counted, is_number, one_line
 from core.models import McpServer, McpTool, User
 from core.tools.mcp import pins, refresh
 from core.tools.mcp.errors import McpError
@@ -38,8 +34,11 @@ USED = Q(
 
 
 @admin.register(McpServer)
-class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
+class McpServerAdmin(ServiceAdmin[McpServer]):
     """MCP servers, for owners only: their tools act, and see what they are given."""
+
+    address = "url"
+    asked_again_for = frozenset({"url", "enabled", "key_header", "authentication"})
 
     form = McpServerForm
     list_display = ("shown_name", "slug", "state", "tool_count", "shown_check", "checked_at")
@@ -50,14 +49,6 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
     change_form_outer_before_template = "mcp/server_above.html"
     change_form_outer_after_template = "mcp/server_tools.html"
 
-    @admin.display(description="name", ordering="name")
-    def shown_name(self, row: McpServer) -> str:
-        return str(row)
-
-    @admin.display(description="state", ordering="enabled")
-    def state(self, row: McpServer) -> SafeString:
-        return badge("enabled", "success") if row.enabled else badge("disabled")
-
     @admin.display(description="tools in use")
     def tool_count(self, row: McpServer) -> int:
         count: int = getattr(row, "number", 0)
@@ -66,11 +57,6 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
     @admin.display(description="last test")
     def shown_check(self, row: McpServer) -> str:
         return visible_line(row.check_result, 160) or "–"
-
-    @admin.display(description="key")
-    def key_state(self, row: McpServer) -> str:
-        """Say whether a key is set, without any of it."""
-        return key_state(row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpServer]:
         return super().get_queryset(request).annotate(number=Count("tools", filter=USED))
@@ -83,14 +69,9 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
 
     def get_fieldsets(self, request: HttpRequest, obj: McpServer | None = None) -> Any:
         """Show, in place of the key, whether it is set, to readers."""
-        may_edit = (
-            self.has_change_permission(request, obj)
-            if obj is not None
-            else self.has_add_permission(request)
-        )
         key: tuple[str, ...] = ("key_state",)
         client: tuple[str, ...] = ("client_id",)
-        if may_edit:
+        if self.may_edit(request, obj):
             key = ("key", "remove_key") if obj is not None and obj.secrets else ("key",)
             client = ("client_id", "client_secret")
         top = (("name", "slug"), "url", "allow_private", "seconds", "enabled")
@@ -107,28 +88,11 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         kwargs["form"] = type("McpServerForm", (McpServerForm,), values)
         return super().get_form(request, obj, *args, **kwargs)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Resolve the posted address before the write lock is taken, and ask the saved server for
-        its tools after it was given back: no writer waits for another server.
-        """
-        if request.method == "POST" and decides(request):
-            host = addresses.host_of(str(request.POST.get("url", "")).strip())
-            vars(request)["resolved"] = addresses.look_up(host)
-        response = super().changeform_view(request, object_id, form_url, extra_context)
-        saved = vars(request).get("saved_server")
-        if saved is not None and saved.enabled:
-            show_test(request, saved)
-        return response
+    def ask(self, request: HttpRequest, row: McpServer) -> None:
+        show_test(request, row)
 
     def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: Any) -> None:
-        """Encrypt a given key; an empty field keeps the one that is set."""
-        obj.secrets, happened = form.sealed()
+        """Forget what belongs to another address or another way to sign in."""
         if "url" in form.changed_data:
             obj.protocol = ""
         moved = bool({"url", "authentication", "client_id"} & set(form.changed_data))
@@ -141,11 +105,6 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
                 signing_in.remove(each, by=request.user, now=timezone.now())
             for begun in sign_ins.open_at(obj):
                 signing_in.decline(begun, by=request.user)
-        if happened:
-            self.record(request, happened, obj, {})
-        told = {"url", "enabled", "key_header", "authentication"}
-        if happened or told & set(form.changed_data):
-            vars(request)["saved_server"] = obj
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
         """Record who may use the tools."""
@@ -154,13 +113,6 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             if name in form.changed_data:
                 chosen = sorted(str(each) for each in form.cleaned_data[name])
                 self.record(request, f"{name}_set", form.instance, {name: chosen})
-
-    def response_add(
-        self, request: HttpRequest, obj: McpServer, post_url_continue: str | None = None
-    ) -> HttpResponse:
-        """Stay on the server: its tools are accepted next."""
-        super().response_add(request, obj, post_url_continue)
-        return HttpResponseRedirect(page_of(obj))
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the tools of a server, and what the page may do."""
@@ -177,14 +129,9 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             "connections": list(row.connections.select_related("user")) if row is not None else [],
         }
 
-    def may_decide(self, request: HttpRequest) -> bool:
-        """Return whether the user tests servers and accepts tools."""
-        return decides(request) and request.user.has_perm("core.change_mcpserver")
-
     def get_urls(self) -> list[URLPattern]:
         wrap, name = self.admin_site.admin_view, "core_mcpserver"
         return [
-            path("<int:pk>/test/", wrap(self.test_view), name=f"{name}_test"),
             path("<int:pk>/connect/", wrap(self.connect_view), name=f"{name}_connect"),
             path("<int:pk>/disconnect/", wrap(self.disconnect_view), name=f"{name}_disconnect"),
             path("<int:pk>/tools/", wrap(self.tools_view), name=f"{name}_tools"),
@@ -193,12 +140,8 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             *super().get_urls(),
         ]
 
-    @method_decorator(require_POST)
-    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Ask the server for its tools with the saved settings, and show what was found."""
-        row = self.row_of(request, pk)
+    def test(self, request: HttpRequest, row: McpServer) -> None:
         show_test(request, row)
-        return HttpResponseRedirect(page_of(row))
 
     @method_decorator(require_POST)
     def connect_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -224,7 +167,7 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         row = self.row_of(request, pk)
         number = str(request.POST.get("connection", ""))
         rows = row.connections.select_related("user", "server")
-        found = rows.filter(pk=number).first() if number.isascii() and number.isdigit() else None
+        found = rows.filter(pk=number).first() if is_number(number) else None
         if found is not None and isinstance(request.user, User):
             signing_in.remove(found, by=request.user, now=timezone.now())
             messages.success(request, "The account was removed.")
@@ -288,16 +231,6 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             else:
                 messages.success(request, f"{visible_line(tool.name)} is on.")
         return HttpResponseRedirect(page_of(row))
-
-    def row_of(self, request: HttpRequest, pk: int) -> McpServer:
-        """Return a server. Raises PermissionDenied for those who do not decide."""
-        if not self.may_decide(request):
-            raise PermissionDenied
-        return get_object_or_404(McpServer, pk=pk)
-
-
-def page_of(row: McpServer) -> str:
-    return reverse("admin:core_mcpserver_change", args=[row.pk])
 
 
 def show_test(request: HttpRequest, row: McpServer) -> None:

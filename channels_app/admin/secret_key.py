@@ -11,6 +11,10 @@ from core.admin.base import ModelForm
 from core.lib import encryption
 
 M = TypeVar("M", bound=Model)
+PRIVATE_HELP = (
+    "Tick this for a server of your own, as in http://192.168.1.20. Without it the gateway "
+    "connects to public addresses only."
+)
 
 
 class HasSecrets(Protocol):

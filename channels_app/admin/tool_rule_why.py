@@ -3,22 +3,20 @@
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
+from channels_app.admin.place_form import INPUT, PlaceForm, context_of
 from core.admin.base import ThemedAdmin, badge
-from core.models import Assistant, ChannelAccount, ToolGrant, ToolRule, User
+from core.models import Assistant, ToolGrant, ToolRule, User
 from core.providers import catalogue
 from core.tools import rules
 from core.tools.mcp import offered
 from core.tools.rules import Where
 
-INPUT = {"class": "dashboard-input"}
-MOST_PEOPLE = 200
 COLOURS = {
     ToolRule.Ask.NEVER: "success",
     ToolRule.Ask.FIRST: "info",
@@ -27,35 +25,17 @@ COLOURS = {
 UNKNOWN = "no rule is set, and the tool is not here to say it itself"
 
 
-class WhyForm(forms.Form):
+class WhyForm(PlaceForm):
     """A call to explain: only the tool is needed."""
 
     tool = forms.ChoiceField(widget=forms.Select(attrs=INPUT))
-    person = forms.CharField(
-        required=False,
-        max_length=150,
-        widget=forms.TextInput(
-            attrs={**INPUT, "list": "why-people", "autocomplete": "off", "placeholder": "username"}
-        ),
-    )
-    account = forms.ModelChoiceField(
-        ChannelAccount.objects.order_by("channel", "name"),
-        required=False,
-        empty_label="–",
-        widget=forms.Select(attrs=INPUT),
-    )
-    group = forms.CharField(
-        required=False,
-        max_length=128,
-        label="Group's id, in a group",
-        widget=forms.TextInput(attrs=INPUT),
-    )
     assistant = forms.ModelChoiceField(
         Assistant.objects.order_by("name"),
         required=False,
         empty_label="–",
         widget=forms.Select(attrs=INPUT),
     )
+    field_order = ("tool", "person", "account", "group", "assistant")
 
     def __init__(self, *args: Any, tools: list[tuple[str, str]], **kwargs: Any) -> None:
         """Offer ``tools``."""
@@ -64,35 +44,13 @@ class WhyForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
         field.choices = tools
 
-    def clean_person(self) -> User | None:
-        """Return the person of a username."""
-        name = str(self.cleaned_data.get("person") or "").strip()
-        person = User.objects.filter(username=name).first() if name else None
-        if name and person is None:
-            raise forms.ValidationError("There is no user with this username.")
-        return person
-
-    def clean(self) -> dict[str, Any]:
-        """Accept a group with its account only."""
-        data = super().clean() or {}
-        if data.get("group") and not data.get("account"):
-            self.add_error("account", "Choose the account of this group.")
-        return data
-
 
 def view(
     page: ThemedAdmin[ToolRule], request: HttpRequest, tools: list[tuple[str, str]]
 ) -> HttpResponse:
     """Show the form, and what holds."""
-    if not page.has_view_permission(request):
-        raise PermissionDenied
     form = WhyForm(request.GET or None, tools=tools)
-    context = page.admin_site.each_context(request) | {
-        "title": "Which rule holds?",
-        "opts": page.model._meta,
-        "form": form,
-        "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
-    }
+    context = context_of(page, request, form, "Which rule holds?")
     if request.GET and form.is_valid():
         data = form.cleaned_data
         context |= {"tool": data["tool"], "answer": explained(data)}

@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin import tool_rule_why
 from core.admin.base import ModelForm, badge, shown, visible, visible_line
-from core.models import ChannelAccount, ToolCall, ToolGrant, ToolRule
+from core.models import ToolCall, ToolGrant, ToolRule
 from core.tools import registry
 from core.tools.mcp import offered
 
@@ -93,10 +93,6 @@ class ToolRuleForm(ModelForm[ToolRule]):
             assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
             field.choices = tool_choices(kept=self.instance.tool)
             field.help_text = "In brackets: when it asks without a rule."
-        if "account" in fields:
-            accounts = fields["account"]
-            assert isinstance(accounts, forms.ModelChoiceField)  # noqa: S101 - a foreign key
-            accounts.queryset = ChannelAccount.objects.order_by("channel", "name")
         if "chat" in fields:
             fields["chat"].help_text = "The group's id on this account; empty for all of its chats."
 

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST
 from allowlist import held_messages, patterns, unknown_requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
+from channels_app.admin import place_form
 from channels_app.agent_sessions import sessions
 from channels_app.intake import decisions, quarantine
 from channels_app.models import SourceFeedback
@@ -26,7 +27,7 @@ from core.lib import encryption
 from core.lib.text import counted
 from core.models import ChatSession, InboundMessage, User
 
-MOST_PEOPLE = 200
+MOST_HELD = 200
 MOST_AT_ONCE = 100
 
 
@@ -155,8 +156,8 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
         return {
             "row": row,
-            "held": held_messages.of(row)[:MOST_PEOPLE] if row else [],
-            "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
+            "held": held_messages.of(row)[:MOST_HELD] if row else [],
+            "people": place_form.people(),
             "may_decide": self.has_decide_permission(request),
             "pattern": patterns.suggestion(row) if row else "",
             "unknown_on": unknown_requests.unknown_on(row, now=timezone.now()) if row else [],

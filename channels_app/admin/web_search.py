@@ -6,22 +6,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from django.template.loader import render_to_string
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
-from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
-from channels_app.admin.language_models import addresses
-from channels_app.admin.secret_key import KeyForm, key_state, opened
-from core.admin.base import ExtraContext, badge, visible_line
+from channels_app.admin.secret_key import PRIVATE_HELP, KeyForm, opened
+from channels_app.admin.service_admin import KindAdmin, kind_of
+from core.admin.base import visible_line
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import SearchProvider
@@ -53,7 +45,7 @@ class KindText:
         return services.KEY_PAGES.get(self.kind, "")
 
 
-KINDS = {
+KINDS: dict[str, KindText] = {
     each.kind: each
     for each in (
         KindText(
@@ -105,10 +97,7 @@ class SearchProviderForm(KeyForm[SearchProvider]):
             fields.pop("base_url", None)
             return
         fields["base_url"].help_text = "Where SearXNG listens, as in http://192.168.1.20:8080"
-        fields["allow_private"].help_text = (
-            "Tick this for a server of your own, as in http://192.168.1.20. Without it the gateway "
-            "connects to public addresses only."
-        )
+        fields["allow_private"].help_text = PRIVATE_HELP
 
     def clean_base_url(self) -> str:
         """Leave out the end that belongs to a single search."""
@@ -142,8 +131,15 @@ OWN: dict[str, Any] = {"base_url": "", "allow_private": False}
 
 
 @admin.register(SearchProvider)
-class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvider]):
+class SearchProviderAdmin(KindAdmin[SearchProvider]):
     """Services that search, for owners only; the words of a search are sent to them."""
+
+    kinds = KINDS
+    choosing = {
+        "title": "Add a search provider",
+        "label": "Kinds of search providers",
+        "question": "Who searches the web?",
+    }
 
     form = SearchProviderForm
     list_display = ("shown_name", "kind", "position", "state", "shown_check", "checked_at")
@@ -151,30 +147,6 @@ class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvide
     search_fields = ("name", "base_url")
     ordering = ("position", "id")
     change_form_outer_before_template = "web_search/provider_above.html"
-
-    @admin.display(description="name", ordering="name")
-    def shown_name(self, row: SearchProvider) -> str:
-        return str(row)
-
-    @admin.display(description="state", ordering="enabled")
-    def state(self, row: SearchProvider) -> SafeString:
-        return badge("enabled", "success") if row.enabled else badge("disabled")
-
-    @admin.display(description="last test")
-    def shown_check(self, row: SearchProvider) -> SafeString | str:
-        text = visible_line(row.check_result, 160)
-        return render_to_string("language_models/cell.html", {"text": text}) if text else "–"
-
-    @admin.display(description="key")
-    def key_state(self, row: SearchProvider) -> str:
-        """Say whether a key is set, without any of it."""
-        return key_state(row)
-
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: SearchProvider | None = None
-    ) -> tuple[str, ...]:
-        """Fix the kind: the address and the key depend on it."""
-        return ("kind", "key_state", "state", "created_at") if obj is not None else ()
 
     def get_fieldsets(self, request: HttpRequest, obj: SearchProvider | None = None) -> Any:
         """Show the fields of the kind; in place of the key, whether it is set, to readers."""
@@ -197,28 +169,6 @@ class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvide
         kwargs["form"] = type("SearchProviderForm", (SearchProviderForm,), own)
         return super().get_form(request, obj, *args, **kwargs)
 
-    def may_edit(self, request: HttpRequest, obj: SearchProvider | None) -> bool:
-        if obj is None:
-            return self.has_add_permission(request)
-        return self.has_change_permission(request, obj)
-
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """Ask for the kind first, then show the form."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        text = KINDS.get(kind_of(request, None))
-        if text is not None:
-            extra = {"title": f"Add {text.label}", **(extra_context or {})}
-            return super().add_view(request, form_url, extra)
-        context = self.admin_site.each_context(request) | {
-            "title": "Add a search provider",
-            "opts": self.model._meta,
-            "kinds": KINDS.values(),
-        }
-        return TemplateResponse(request, "web_search/choose_kind.html", context)
-
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Prefill the name by kind. One's own SearXNG is usually inside the network."""
         text = KINDS.get(kind_of(request, None))
@@ -229,67 +179,16 @@ class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvide
         name = f"{text.label} {number}" if is_taken else text.label
         return {"name": name, "allow_private": text.own, "position": number}
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Resolve the posted address before the write lock is taken."""
-        if request.method == "POST" and decides(request):
-            host = addresses.host_of(str(request.POST.get("base_url", "")).strip())
-            vars(request)["resolved"] = addresses.look_up(host)
-        return super().changeform_view(request, object_id, form_url, extra_context)
-
-    def save_model(self, request: HttpRequest, obj: SearchProvider, form: Any, change: Any) -> None:
-        """Encrypt a given key; an empty field keeps the one that is set."""
-        if not change:
-            obj.kind = kind_of(request, None)
-        obj.secrets, happened = form.sealed()
-        super().save_model(request, obj, form, change)
-        if happened:
-            self.record(request, happened, obj, {})
-
-    def response_add(
-        self, request: HttpRequest, obj: SearchProvider, post_url_continue: str | None = None
-    ) -> HttpResponse:
-        """Stay on the page, where it is tested next."""
-        super().response_add(request, obj, post_url_continue)
-        return HttpResponseRedirect(page_of(obj))
-
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the row, and whether it may be tested."""
         row = SearchProvider.objects.filter(pk=pk).first()
         return {"row": row, "may_decide": self.may_decide(request)}
 
-    def may_decide(self, request: HttpRequest) -> bool:
-        return decides(request) and request.user.has_perm("core.change_searchprovider")
-
-    def get_urls(self) -> list[URLPattern]:
-        test = self.admin_site.admin_view(self.test_view)
-        name = "core_searchprovider_test"
-        return [path("<int:pk>/test/", test, name=name), *super().get_urls()]
-
-    @method_decorator(require_POST)
-    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Search once with the saved settings, and say what came of it."""
-        if not self.may_decide(request):
-            raise PermissionDenied
-        row = get_object_or_404(SearchProvider, pk=pk)
+    def test(self, request: HttpRequest, row: SearchProvider) -> None:
+        """Search once, and say what came of it."""
         is_good, words = test(row)
         level = messages.SUCCESS if is_good else messages.ERROR
         messages.add_message(request, level, visible_line(f"{row}: {words}", 600))
-        return HttpResponseRedirect(page_of(row))
-
-
-def kind_of(request: HttpRequest, row: SearchProvider | None) -> Any:
-    """Return the kind of a page; empty when none has been chosen yet."""
-    return row.kind if row is not None else str(request.GET.get("kind") or "")
-
-
-def page_of(row: SearchProvider) -> str:
-    return reverse("admin:core_searchprovider_change", args=[row.pk])
 
 
 def test(row: SearchProvider) -> tuple[bool, str]:

@@ -303,7 +303,7 @@ def current(ids: list[int]) -> list[Delivery]:
 
 def refuse_failed(rows: list[Delivery]) -> None:
     """Raise NotSentError, and withdraw the rest, when a delivery has failed for good."""
-    bad = {Delivery.State.DEAD, Delivery.State.UNCERTAIN, Delivery.State.DISMISSED}
+    bad = {*outbox.GIVEN_UP, Delivery.State.DISMISSED}
     for row in rows:
         if row.state in bad:
             withdraw(rows)

@@ -14,10 +14,10 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowlist.models import ApiKey
 from channels_app.api.permissions import MayChat
 from channels_app.api.schedule_serializers import OccurrenceSerializer, ScheduleSerializer
-from channels_app.api.views import OwnRows, person
+from channels_app.api.serializers import key_of
+from channels_app.api.views import OwnRows, checked_state, person
 from channels_app.asgi.http import MAX_IDEMPOTENCY_KEY
 from channels_app.schedules import places, rights
 from core.conversations.inbox import body_digest
@@ -80,10 +80,7 @@ class Schedules(OwnRows[Schedule], viewsets.ModelViewSet[Schedule]):
             return mine
         asked = self.request.query_params.getlist("state")
         for state in asked:
-            if state not in Schedule.State.values:
-                words = f"must be one of {', '.join(Schedule.State.values)}."
-                raise ValidationError({"state": [words]})
-            mine = mine.filter(state=state)
+            mine = mine.filter(state=checked_state(state, Schedule.State.values))
         return mine if asked else mine.filter(state__in=OPEN)
 
     @extend_schema(parameters=[IDEMPOTENCY])
@@ -171,8 +168,3 @@ def repeat_key(request: Request, user: User) -> tuple[str | None, str]:
         words = f"is longer than {MAX_IDEMPOTENCY_KEY} characters."
         raise ValidationError({"Idempotency-Key": [words]})
     return f"api:{user.pk}:{body_digest(key)}", body_digest(request.data)
-
-
-def key_of(request: Request) -> int:
-    """Return the id of the caller's key; 0 for a signed-in person."""
-    return request.auth.pk if isinstance(request.auth, ApiKey) else 0

@@ -129,13 +129,17 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
 
 def place(request: Request, session: ChatSession | None = None) -> assistants.Place:
     """Return the place of the authenticated caller, in one of their sessions or in none yet."""
-    user = cast(User, request.user)
-    key = request.auth.pk if isinstance(request.auth, ApiKey) else 0
+    user, key = cast(User, request.user), key_of(request)
     if session is None:
         return assistants.place_of_user(user, account_id=builtin_account("http").pk, key_id=key)
     return assistants.place_of_user(
         user, account_id=session.account_id, chat=session.chat, key_id=key
     )
+
+
+def key_of(request: Request) -> int:
+    """Return the id of the caller's key; 0 for a signed-in person."""
+    return request.auth.pk if isinstance(request.auth, ApiKey) else 0
 
 
 class AgentSessionSerializer(serializers.ModelSerializer[ChatSession]):

@@ -218,7 +218,7 @@ class Runs(OwnRowsById[Run], viewsets.ReadOnlyModelViewSet[Run]):
             return mine
         mine = mine.filter(session__closed_at__isnull=True)
         for state in self.request.query_params.getlist("state"):
-            mine = mine.filter(state=checked_state(state))
+            mine = mine.filter(state=checked_state(state, Run.State.values))
         session = self.request.query_params.get("session_id", "")
         if session:
             mine = mine.filter(session__public_id=session) if is_public_id(session) else mine.none()
@@ -251,10 +251,10 @@ class Runs(OwnRowsById[Run], viewsets.ReadOnlyModelViewSet[Run]):
         return Response({"verdict": verdict, "message_id": message_id})
 
 
-def checked_state(state: str) -> str:
-    """Return the state of a run. Raises ValidationError."""
-    if state not in Run.State.values:
-        raise ValidationError({"state": [f"must be one of {', '.join(Run.State.values)}."]})
+def checked_state(state: str, known: list[str]) -> str:
+    """Return a state that a list is limited to. Raises ValidationError."""
+    if state not in known:
+        raise ValidationError({"state": [f"must be one of {', '.join(known)}."]})
     return state
 
 

@@ -33,9 +33,7 @@ def clear_cache() -> None:
 
 def found_or_made(channel: str) -> ChannelAccount:
     """Return the built-in account from the database; it is created when it is first needed."""
-    account = BY_CHANNEL.first(channel=channel)
-    if account is None:
-        account, _ = ChannelAccount.objects.get_or_create(
-            channel=channel, name="default", defaults={"status": "running"}
-        )
+    account, _ = ChannelAccount.objects.get_or_create(
+        channel=channel, name="default", defaults={"status": "running"}
+    )
     return account

@@ -228,11 +228,6 @@ def name(value: Any, field: str) -> str:
     return value
 
 
-def parts_with_pictures(item: Json) -> list[Json]:
-    content = item["content"]
-    return [] if isinstance(content, str) else [each for each in content if "image_url" in each]
-
-
 def keep_newest_pictures(messages: list[Json], field: str, *, known: int = 0) -> None:
     """Replace the oldest pictures of earlier messages by a placeholder text where there are more
     than MAX_ATTACHMENTS: those before the assistant's last message, and the first ``known`` ones.

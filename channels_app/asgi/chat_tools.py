@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from channels_app.asgi.chat_messages import Json, name, refused, text
+from core.lib.text import is_number
 
 MAX_TOOLS = 128
 # Keywords whose schemas are about the same value, not about a part of it.
@@ -126,10 +127,8 @@ def resolved(value: Any, reference: str, field: str) -> Any:
         key = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and key in node:
             node = node[key]
-        elif (
-            isinstance(node, list) and key.isascii() and key.isdigit() and int(key[:6]) < len(node)
-        ):
-            node = node[int(key[:6])]
+        elif isinstance(node, list) and is_number(key, 6) and int(key) < len(node):
+            node = node[int(key)]
         else:
             raise refused("refers to something that is not there", field)
     return node

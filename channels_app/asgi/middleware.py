@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction
 from typing import cast
 
+from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
@@ -91,24 +92,21 @@ def SecurityHeadersMiddleware(  # noqa: N802 - settings name middleware like cla
     return synchronous
 
 
-@sync_and_async_middleware
-def DatabaseAwayMiddleware(  # noqa: N802 - settings name middleware like classes
-    get_response: Handler | AsyncHandler,
-) -> Handler | AsyncHandler:
+class DatabaseAwayMiddleware:
     """Answer 503 with ``Retry-After`` where a view cannot reach the database, or cannot write."""
-    if iscoroutinefunction(get_response):
 
-        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-            return await cast("AsyncHandler", get_response)(request)
+    sync_capable = async_capable = True
 
-        asynchronous.process_exception = database_away  # type: ignore[attr-defined]
-        return asynchronous
+    def __init__(self, get_response: Handler | AsyncHandler) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
 
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        return cast("Handler", get_response)(request)
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        return self.get_response(request)
 
-    synchronous.process_exception = database_away  # type: ignore[attr-defined]
-    return synchronous
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
+        return database_away(request, error)
 
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | None:

@@ -25,7 +25,7 @@ from channels_app.base import (
 )
 from channels_app.bridge import adapter, signing
 from core.lib.safe_fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
-from core.lib.text import clean
+from core.lib.text import clean, is_number
 from core.markdown import markdown_to_channel
 
 CALL_SECONDS = 30.0
@@ -189,8 +189,7 @@ def refusal(status: int, headers: Mapping[str, str]) -> ChannelError:
         return ChannelError(f"the callback redirects ({status}): not followed", permanent=True)
     if status == 429 or status >= 500:
         after = next((headers[name] for name in headers if name.lower() == "retry-after"), "")
-        digits = after.isascii() and after.isdigit() and len(after) < 7
-        seconds = min(float(after), MOST_RETRY_AFTER) if digits else None
+        seconds = min(float(after), MOST_RETRY_AFTER) if is_number(after, 6) else None
         return ChannelError(f"the callback answered {status}", retry_after=seconds)
     return ChannelError(f"the callback answered {status}", permanent=True)
 

@@ -7,6 +7,8 @@ X-Latchkey-Signature: v1=<hex of HMAC-SHA256(secret, "<timestamp>." + body)>
 import hashlib
 import hmac
 
+from core.lib.text import is_number
+
 TIMESTAMP = "X-Latchkey-Timestamp"
 SIGNATURE = "X-Latchkey-Signature"
 WINDOW_SECONDS = 300
@@ -34,7 +36,7 @@ def headers(*, secret: str, now: float, body: bytes) -> dict[str, str]:
 
 def check(*, secret: str, timestamp: str, signature: str, body: bytes, now: float) -> None:
     """Raise BadSignatureError unless the headers belong to ``body`` and are recent."""
-    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
+    if not is_number(timestamp, 12):
         raise BadSignatureError(f"{TIMESTAMP} must be seconds since 1970")
     expected = sign(secret=secret, timestamp=int(timestamp), body=body)
     if not hmac.compare_digest(expected.encode(), signature.encode()):

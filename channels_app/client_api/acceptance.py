@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 
 from channels_app.asgi import chat_messages
@@ -19,6 +20,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.client_api import models, sessions
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
+from channels_app.rendering.links import Links
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
@@ -84,10 +86,8 @@ class Said:
         if ask.sends_history:
             options["messages"] = ask.messages
         else:
-            pictures = chat_messages.parts_with_pictures(ask.messages[-1])
-            media = [
-                {"kind": "image", "url": each["image_url"]["url"]} for each in pictures
-            ] + media
+            pictures = chat_messages.pictures_in(ask.messages[-1])
+            media = [{"kind": "image", "url": each["url"]} for _, each in pictures] + media
         return cls(text, media, options)
 
 
@@ -175,17 +175,8 @@ def accept(caller: Principal, ask: Ask, session: str, repeat: RepeatKey | None) 
         thread, known = sessions.named_thread(session), None
         if not thread:
             thread, known = sessions.free_session(account=account, chat=chat, user=caller.user)
-        draft = Draft(
-            account=account,
-            chat=chat,
-            thread=thread,
-            repeat=repeat,
-            text=said.text,
-            media=said.media,
-            options=said.options,
-            via_key=caller.key_id,
-            wanted=models.wanted(ask.model),
-        )
+        here = Draft(account=account, chat=chat, thread=thread, repeat=repeat)
+        draft = with_request(here, caller, ask, said)
         return receive_personal(
             user=caller.user,
             draft=draft,
@@ -210,13 +201,20 @@ def accept_sender(
         chat=place(ask.user),
         thread=sessions.named_thread(session),
         repeat=repeat,
+    )
+    return receive_sender(draft=with_request(draft, caller, ask, said), now=timezone.now())
+
+
+def with_request(draft: Draft, caller: Principal, ask: Ask, said: Said) -> Draft:
+    """Return a message, of which the place is known, with the content of its request."""
+    return replace(
+        draft,
         text=said.text,
         media=said.media,
         options=said.options,
         via_key=caller.key_id,
         wanted=models.wanted(ask.model),
     )
-    return receive_sender(draft=draft, now=timezone.now())
 
 
 def needs_sender(caller: Principal, ask: Ask, *, name: str = "user") -> None:
@@ -231,6 +229,19 @@ def wants_json(run: Run) -> bool:
     """Return whether the client asked for JSON."""
     form = (run.options.get("model_options") or {}).get("response_format") or {}
     return form.get("type") in ("json_object", "json_schema")
+
+
+def facts_of(work: Work) -> dict[str, Any]:
+    """Return the fields that the config of every protocol has of a run."""
+    run = work.run
+    return {
+        "run_id": run.public_id,
+        "created": int(run.created_at.timestamp()),
+        "links": Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+        "locale": work.language,
+        "client_tools": tool_names(run),
+        "wants_json": wants_json(run),
+    }
 
 
 def tool_names(run: Run) -> frozenset[str]:

@@ -227,34 +227,33 @@ class Cut:
 
 
 def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: Seen) -> Cut | None:
-    """Return the run that a cut stream goes on with: the one with the public id ``name``, else that
-    of the last frame which was ``seen``, else the open one, else, for a client that has seen
-    something, the newest.
-
+    """Return the run that a cut stream goes on with: see :func:`rest_of`; ``name``: its public id.
     None when there is none. Raises RefusedError 404 for a name that is not of this chat.
     """
     session = session_of(user, origin, chat)
-    rows = Run.objects.filter(session=session) if session else Run.objects.none()
+    named = None
     if name:
-        found = rows.filter(public_id=name).first() if is_public_id(name) else None
-        if found is None:
+        rows = Run.objects.filter(session=session, public_id=name)
+        named = rows.first() if session is not None and is_public_id(name) else None
+        if named is None:
             raise RefusedError(404, "This run does not exist.", field="run_id")
-        return Cut(found, seen.in_run(found, is_named=True))
-    if session is None:
-        return None
-    if cut := cut_run(session, seen):
-        return cut
-    open_one = runs.open_of([session.id]).get(session.id)
-    run = open_one or (rows.order_by("-id").first() if seen.number else None)
-    return Cut(run, 0) if run is not None else None
+    return rest_of(session, seen, named) if session is not None else None
 
 
-def cut_run(session: ChatSession, seen: Seen) -> Cut | None:
-    """Return the run of the last frame that a client has; None if it is not of this chat."""
-    if not seen.run_id:
-        return None
-    run = Run.objects.filter(session=session, public_id=seen.run_id).first()
-    return Cut(run, seen.number, tool_questions.follower(run.pk)) if run is not None else None
+def rest_of(session: ChatSession, seen: Seen, named: Run | None) -> Cut | None:
+    """Return the run that a cut stream goes on with: the one that the request names, else that of
+    the last frame which was ``seen``, else the open one, else, for a client that has seen
+    something, the newest.
+    """
+    if named is not None:
+        return Cut(named, seen.in_run(named, is_named=True))
+    own = Run.objects.filter(session=session)
+    if seen.run_id and (run := own.filter(public_id=seen.run_id).first()):
+        return Cut(run, seen.number, tool_questions.follower(run.pk))
+    last = runs.open_of([session.pk]).get(session.pk)
+    if last is None and seen.number:
+        last = own.order_by("-id").first()
+    return Cut(last, 0) if last is not None else None
 
 
 def stop_run(user: User, origin: str, chat: str) -> bool:

@@ -21,6 +21,7 @@ from channels_app.client_api.run_adapter import Failure, Frame, Numbered, Rest, 
 from channels_app.rendering import follow_run
 from core.conversations import runs
 from core.database.transactions import in_thread
+from core.lib.text import is_number
 from core.messages import MessageDict
 
 # The longest wait of a stream's head for the first text; usual proxies wait 60 s for a head.
@@ -32,7 +33,6 @@ IN_TRANSCRIPT = "its answer is in the transcript."
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
-MOST_DIGITS = 16
 
 Result = TypeVar("Result")
 
@@ -178,8 +178,7 @@ def number_of(value: str, field: str) -> int:
     """Return the number of a frame that a client gives. Raises RefusedError 400."""
     if not value:
         return 0
-    is_number = value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS
-    if not (is_number and int(value) < MAX_NUMBER):
+    if not (is_number(value) and int(value) < MAX_NUMBER):
         raise RefusedError(400, f"{field} must be the number of an event.", field=field)
     return int(value)
 

@@ -26,7 +26,7 @@ BUSY = Values(
         chat=Param("chat"),
         user_id=Param("user"),
         closed_at__isnull=True,
-        runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
+        runs__state__in=Run.OPEN,
     ).values_list("thread")
 )
 # The main session of a key, and whether it has an open run.
@@ -34,13 +34,7 @@ MAIN = Instances(
     lambda: (
         inbox.locked()
         .filter(inbox.open_here(for_agent=False))
-        .annotate(
-            is_busy=Exists(
-                Run.objects.filter(
-                    session=OuterRef("id"), state__in=(Run.State.QUEUED, Run.State.RUNNING)
-                )
-            )
-        )
+        .annotate(is_busy=Exists(Run.objects.filter(session=OuterRef("id"), state__in=Run.OPEN)))
     )
 )
 

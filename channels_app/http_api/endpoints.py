@@ -28,6 +28,7 @@ from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.ids import is_public_id
+from core.lib.text import is_number
 from core.models import ChannelAccount, Run
 
 TAKES_LONGER = "The answer takes longer."
@@ -287,7 +288,7 @@ def position(request: Request) -> int:
     """
     asked = {"Last-Event-ID": request.header("last-event-id"), "after": request.query("after")}
     for name, given in asked.items():
-        if given and not (given.isascii() and given.isdigit() and len(given) <= MOST_EVENT_DIGITS):
+        if given and not is_number(given, MOST_EVENT_DIGITS):
             raise RefusedError(400, f"{name} must be an event number.", field=name)
     return int(asked["Last-Event-ID"] or asked["after"] or 0)
 

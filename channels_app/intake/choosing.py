@@ -10,7 +10,7 @@ from channels_app.asgi.http import RefusedError
 from core.conversations import assistants
 from core.conversations.assistants import Place
 from core.conversations.inbox import Draft
-from core.lib.text import one_line
+from core.lib.text import in_ascii, one_line
 from core.models import ChatSession
 from core.providers import catalogue
 from core.providers.catalogue import AssistantInfo, Catalogue
@@ -44,7 +44,7 @@ def chosen_by(draft: Draft, *, session: ChatSession, listed: bool) -> assistants
 
 def refusal(field: str, name: str) -> RefusedError:
     """Return the error for a name that may not be chosen. ``field``: one of ``Wanted``."""
-    shown = name[:100].encode("ascii", "backslashreplace").decode()
+    shown = in_ascii(name[:100])
     if field == "either":
         return RefusedError(404, f"The model `{shown}` does not exist.", field="model")
     return RefusedError(404, f"There is no {field} `{shown}` that you may choose.", field=field)

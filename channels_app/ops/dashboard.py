@@ -48,8 +48,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     if may("core.change_run") and (made_at := restored.restored_from()):
         found["held"], found["restored_from"] = run_states.held().count(), made_at
     if may("core.view_delivery"):
-        dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
-        rows = Delivery.objects.filter(state__in=dead).select_related("account")
+        rows = Delivery.objects.filter(state__in=outbox.GIVEN_UP).select_related("account")
         found["dead"] = outbox.dead_count()
         found["deliveries"] = rows.order_by("-id")[:SHOWN]
     if may("core.view_chatsession"):

@@ -433,12 +433,7 @@ def use_ordinary_form(*, delivery: Delivery, error: ChannelError) -> None:
     block = dict(delivery.payload)
     more = block.pop("more", [])
     block.pop("rich", None)
-    with atomic_write():
-        row = Delivery.objects.select_for_update().get(id=delivery.id)
-        if row.payload == delivery.payload:  # the answer has not changed meanwhile
-            outbox.change(delivery=row, payload=block)
-            put_behind(row, more)
-        outbox.postpone(delivery=delivery, seconds=0)
+    send_instead(delivery, block, more)
 
 
 def use_link(*, delivery: Delivery, error: ChannelError) -> bool:
@@ -447,12 +442,18 @@ def use_link(*, delivery: Delivery, error: ChannelError) -> bool:
     if not text:
         return False
     logger.warning("%s is sent as a link: %s", described(delivery), error)
+    send_instead(delivery, {"text": text}, [])
+    return True
+
+
+def send_instead(delivery: Delivery, block: Block, more: list[Block]) -> None:
+    """Give a claimed delivery another block, with ``more`` behind it."""
     with atomic_write():
         row = Delivery.objects.select_for_update().get(id=delivery.id)
         if row.payload == delivery.payload:  # the answer has not changed meanwhile
-            outbox.change(delivery=row, payload={"text": text})
+            outbox.change(delivery=row, payload=block)
+            put_behind(row, more)
         outbox.postpone(delivery=delivery, seconds=0)
-    return True
 
 
 def put_behind(row: Delivery, payloads: list[Block]) -> None:

@@ -45,9 +45,7 @@ def to_mark() -> QuerySet[InboundMessage]:
     messages = InboundMessage.objects.filter(Among("session_id", "sessions"))
     unmarked = {"ack": "", "external_message_id__gt": ""}
     received = messages.filter(state=InboundMessage.State.RECEIVED, **unmarked)
-    open_runs = Run.objects.filter(
-        Among("session_id", "sessions"), state__in=(Run.State.QUEUED, Run.State.RUNNING)
-    )
+    open_runs = Run.objects.filter(Among("session_id", "sessions"), state__in=Run.OPEN)
     in_open_run = InboundMessage.objects.filter(
         run__in=open_runs, state=InboundMessage.State.BATCHED, **unmarked
     )

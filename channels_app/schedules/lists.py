@@ -12,6 +12,7 @@ from core.conversations.schedules import changes, dates, rules
 from core.conversations.schedules.changes import RuleError
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
+from core.lib.text import is_number
 from core.models import ChatSession, Delivery, InboundMessage, Schedule, User
 from core.tools import phrases
 
@@ -34,25 +35,11 @@ MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
 MOST_CHARACTERS = 3500  # of a list: within the limit of each platform
 
 
-def pause(schedule: Schedule, now: datetime) -> None:
-    del now
-    changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.PERSON)
-
-
-def resume(schedule: Schedule, now: datetime) -> None:
-    """Resume a schedule. Raises RuleError."""
-    rights.resume(schedule, now=now)
-
-
-def delete(schedule: Schedule, now: datetime) -> None:
-    del now
-    changes.end(schedule=schedule)
-
-
-CHANGES: dict[str, Callable[[Schedule, datetime], None]] = {
-    "pause": pause,
-    "resume": resume,
-    "delete": delete,
+# The first and the second may raise RuleError.
+CHANGES: dict[str, Callable[[Schedule, datetime], object]] = {
+    "pause": lambda row, _: changes.pause(schedule_ids=[row.pk], why=Schedule.Why.PERSON),
+    "resume": lambda row, now: rights.resume(row, now=now),
+    "delete": lambda row, _: changes.end(schedule=row),
 }
 SAID = {"pause": "Paused.", "resume": "Resumed.", "delete": "Deleted."}
 NAMED = {"pause": "Paused: {0}", "resume": "Resumed: {0}", "delete": "Deleted: {0}"}
@@ -126,8 +113,7 @@ def obey(
         return text_of(rows, user), rows
     name, _, number = argument.lower().partition(" ")
     number = number.strip()
-    is_number = number.isascii() and number.isdigit() and len(number) < 10
-    if name not in CHANGES or not is_number:
+    if name not in CHANGES or not is_number(number, 9):
         return phrases.in_language(HOW, language), rows
     if not 1 <= int(number) <= len(rows):
         return phrases.in_language(NO_SUCH, language), rows
@@ -194,10 +180,9 @@ def press(*, user: User, data: str, now: datetime) -> str:
     language = language_of(user)
     if schedule is not None and schedule.user_id != user.pk:
         return phrases.in_language(NOT_YOURS, language)
-    is_number = message_id.isascii() and message_id.isdigit() and len(message_id) < 19
     with atomic_write():
         said = press_one(schedule, action, now=now)
-        if is_number:
+        if is_number(message_id):
             show_again(user, int(message_id))
     return phrases.in_language(said, language)
 

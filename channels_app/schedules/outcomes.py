@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.utils.translation import gettext_noop
 
+from core.conversations import outbox
 from core.models import Delivery, Occurrence, Run, RunPause, Schedule, ToolCall
 
 STOPPED = gettext_noop("The task was stopped.")
@@ -12,7 +13,6 @@ NOT_DELIVERED = "It was not delivered: "  # before the platform's reason
 UNDELIVERED = gettext_noop("Not delivered: {reason}")
 WITHDRAWN = gettext_noop("Not delivered")
 UNSURE = gettext_noop("It is not known whether it was delivered.")
-OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,13 @@ def is_going_on(schedule: Schedule) -> bool:
         schedule=schedule, state=Occurrence.State.FIRED, look_at__isnull=False
     )
     runs = [last_of(row.run) for row in fired.select_related("run") if row.run is not None]
-    return any(each.state in (Run.State.QUEUED, Run.State.RUNNING) for each in runs) or any(
-        map(is_asking, runs)
-    )
+    return any(each.state in Run.OPEN for each in runs) or any(map(is_asking, runs))
 
 
 def delivery_of(run: Run, executed: datetime) -> Outcome:
     """Return the outcome of a run that was carried out, by its deliveries."""
     rows = list(Delivery.objects.filter(run=run).values_list("state", "sent_at", "error"))
-    if any(row[0] in OPEN_DELIVERY for row in rows):
+    if any(row[0] in outbox.OPEN for row in rows):
         return Outcome(executed)
     unsent = [row for row in rows if row[0] != Delivery.State.SENT]
     lost = [row for row in unsent if row[0] != Delivery.State.UNCERTAIN]

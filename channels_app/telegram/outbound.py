@@ -226,7 +226,7 @@ class TelegramOutbound:
             "sendChatAction",
             chat_id=int(target.chat),
             action=ChatAction.TYPING,
-            message_thread_id=int(target.thread) if target.thread else None,
+            message_thread_id=thread_of(target),
         )
 
     async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:

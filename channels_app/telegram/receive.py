@@ -6,6 +6,7 @@ Everything is committed when a function here returns; only then is the update co
 import json
 import logging
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from django.utils import timezone
@@ -26,7 +27,7 @@ from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
-from core.lib.text import as_sentence, one_line
+from core.lib.text import as_sentence, is_number, one_line
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, User
 from core.tools import phrases
@@ -74,6 +75,11 @@ async def bot_of(account: Account) -> Bot:
         return known
 
 
+async def bot_for(account: Account, values: Iterable[object]) -> Bot:
+    """Return the bot of an account as these updates need it. Raises ChannelError."""
+    return await bot_of(account) if any(map(needs_name, values)) else last_known(account)
+
+
 def last_known(account: Account) -> Bot:
     """Return the last answer of ``getMe``, however old; else the data of the account row."""
     token = token_of(account)
@@ -96,8 +102,7 @@ async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
     Raises ChannelError where the bot's name matters and is not known.
     """
     row = await in_thread(ChannelAccount.objects.get, id=account.id)
-    named = any(needs_name(value) for value in values)
-    bot = await bot_of(account) if named else last_known(account)
+    bot = await bot_for(account, values)
     ids = []
     for value in values:
         raw = json.dumps(value).encode()  # orjson refuses lone surrogates and huge numbers
@@ -424,8 +429,7 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
 
 def send_again(account_id: str) -> str:
     """Send the dead deliveries of an account again; return the result in a sentence."""
-    is_number = account_id.isascii() and account_id.isdigit() and len(account_id) < 19
-    if not is_number:
+    if not is_number(account_id):
         return gettext("There is no such account.")
     number = outages.send_again(account_id=int(account_id))
     if not number:

@@ -49,9 +49,8 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
-    named = receive.needs_name(value)
     try:
-        bot = await receive.bot_of(known.account) if named else receive.last_known(known.account)
+        bot = await receive.bot_for(known.account, [value])
     except ChannelError as error:  # Telegram sends the update again
         raise RefusedError(503, "The bot's name is not known yet.") from error
     outcome = await in_shared_transaction(

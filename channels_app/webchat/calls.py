@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
@@ -189,9 +188,8 @@ def result(run_id: int) -> dict[str, Any]:
 
 def is_chat(*, user_id: int, session_id: str) -> bool:
     """Return whether a session is a user's own web chat."""
-    return ChatSession.objects.filter(
-        Q(closed_at__isnull=True), public_id=session_id, user_id=user_id, account__channel="web"
-    ).exists()
+    rows = ChatSession.objects.filter(closed_at__isnull=True, account__channel="web")
+    return rows.filter(public_id=session_id, user_id=user_id).exists()
 
 
 def decide(frame: frames.Decide | frames.DecideCall, *, principal: Principal) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 
+from allowlist import unknown_requests
+from allowlist.unknown_requests import CHOICES
 from channels_app.asgi import strict_json
 from channels_app.asgi.fields import check_data_url, text, uploaded
 from channels_app.asgi.http import RefusedError
@@ -16,8 +18,6 @@ CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_SEQ = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 KINDS = ("image", "audio", "video")
-Verdict = Literal["approve", "approve_24h", "deny", "block"]
-VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
 CALL_CHOICES: tuple[deciding.Choice, ...] = ("once", "hour", "always", "deny")
 
 
@@ -58,7 +58,7 @@ class Decide:
     """``decide``: an owner's verdict on an unknown request."""
 
     request: str
-    verdict: Verdict
+    verdict: unknown_requests.Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,8 @@ def read(value: dict[str, Any]) -> Frame:
         case "stop":
             return Stop(text(value, "run_id", 64, required=True))
         case "resume":
-            return Resume(text(value, "run_id", 64, required=True), number(value, "after"))
+            after = number(value, "after", MAX_SEQ, "an event number")
+            return Resume(text(value, "run_id", 64, required=True), after)
         case "decide" if "tool_call" in value:
             return decide_call(value)
         case "decide":
@@ -178,8 +179,8 @@ def choice(value: dict[str, Any]) -> dict[str, int]:
 def decide(value: dict[str, Any]) -> Decide:
     """Parse a verdict. Raises RefusedError."""
     verdict = text(value, "verdict", 32, required=True)
-    if verdict not in VERDICTS:
-        raise RefusedError(400, f"verdict is one of {', '.join(VERDICTS)}.", field="verdict")
+    if verdict not in CHOICES:
+        raise RefusedError(400, f"verdict is one of {', '.join(CHOICES)}.", field="verdict")
     return Decide(text(value, "request", 64, required=True), verdict)
 
 
@@ -205,20 +206,17 @@ def visible(value: dict[str, Any]) -> Visible:
     return Visible(given)
 
 
-def number(value: dict[str, Any], name: str) -> int:
-    """Parse an event number; a missing one is 0. Raises RefusedError."""
+def number(value: dict[str, Any], name: str, most: int, kind: str) -> int:
+    """Parse a number of a ``kind``; a missing one is 0. Raises RefusedError."""
     given = value.get(name, 0)
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_SEQ:
-        raise RefusedError(400, f"{name} must be an event number.", field=name)
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= most:
+        raise RefusedError(400, f"{name} must be {kind}.", field=name)
     return given
 
 
 def row_id(value: dict[str, Any], name: str) -> int:
     """Parse the id of a row; a missing one is 0. Raises RefusedError."""
-    given = value.get(name, 0)
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_ROW_ID:
-        raise RefusedError(400, f"{name} must be an id.", field=name)
-    return given
+    return number(value, name, MAX_ROW_ID, "an id")
 
 
 def files(value: dict[str, Any]) -> list[dict[str, Any]]:

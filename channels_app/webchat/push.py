@@ -15,16 +15,21 @@ from django.middleware.csrf import get_token
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
-from allowlist import account_audit
 from channels_app.asgi.sessions import stored_session
 from channels_app.push import keys
-from channels_app.webchat.views import BadRequestError, Json, body, for_signed_in, person, refusal
+from channels_app.webchat.views import (
+    BadRequestError,
+    Json,
+    body,
+    change_setting,
+    for_signed_in,
+    person,
+    refusal,
+)
 from core.conversations import push_subscriptions
 from core.conversations.push_subscriptions import Browser
-from core.database.transactions import atomic_write
 from core.lib import safe_fetch
 from core.lib.encryption import DecryptError
-from core.models import User
 
 logger = logging.getLogger(__name__)
 
@@ -151,12 +156,7 @@ def change_settings(request: HttpRequest) -> Json:
     wanted = body(request).get("hide_text")
     if not isinstance(wanted, bool):
         raise BadRequestError("hide_text must be true or false.")
-    user = person(request)
-    with atomic_write():
-        before = User.objects.values_list("hide_push_text", flat=True).get(id=user.id)
-        if before != wanted:
-            User.objects.filter(id=user.id).update(hide_push_text=wanted)
-            account_audit.setting_changed(user=user, name="hide_push_text", change=(before, wanted))
+    change_setting(person(request), "hide_push_text", wanted)
     return {"ok": True}
 
 

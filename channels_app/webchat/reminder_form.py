@@ -9,6 +9,7 @@ from django.utils.translation import get_language, gettext, gettext_lazy
 from core.conversations.schedules import changes, dates, occurrences, rules
 from core.conversations.schedules.changes import RuleError, Wish
 from core.conversations.schedules.rule_text import Parts, written
+from core.lib.text import is_number
 from core.models import Schedule
 
 ONCE, DAILY, WEEKDAYS = "once", "daily", "weekdays"
@@ -189,7 +190,7 @@ def rule_of(fields: Fields) -> str:
     if fields.repeat != MINUTES:
         return RULES[fields.repeat]
     every = fields.every.strip()
-    if not (every.isascii() and every.isdigit() and 1 <= int(every) <= MOST_MINUTES):
+    if not (is_number(every) and 1 <= int(every) <= MOST_MINUTES):
         raise FieldError("every", NO_MINUTES.format(most=MOST_MINUTES))
     return f"FREQ=MINUTELY;INTERVAL={int(every)}"
 

@@ -217,11 +217,7 @@ def change_zone(request: HttpRequest) -> HttpResponse:
         zone = reminder_form.zone_of(typed)
     except RuleError as error:
         return list_page(request, problem=str(error), zone=typed)
-    with atomic_write():
-        before = User.objects.values_list("time_zone", flat=True).get(pk=user.pk)
-        if before != zone:
-            User.objects.filter(pk=user.pk).update(time_zone=zone)
-            account_audit.setting_changed(user=user, name="time_zone", change=(before, zone))
+    views.change_setting(user, "time_zone", zone)
     return back("zone")
 
 

@@ -107,11 +107,10 @@ def said_in(rows: list[Message]) -> dict[str, Any]:
 
 def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a stored answer with its messages."""
-    rendered = [with_html(part, format=row.format) for part in parts if part["type"] == "text"]
-    others = {id(part): part for part in parts if part["type"] != "text"}
-    texts = iter(rendered)
-    shown = [others.get(id(part)) or next(texts) for part in parts]
-    if not rendered and row.text:
+    shown = [
+        with_html(part, format=row.format) if part["type"] == "text" else part for part in parts
+    ]
+    if row.text and not any(part["type"] == "text" for part in parts):
         whole = {"type": "text", "props": {"content": row.text}, "message_id": "text"}
         shown.append(with_html(whole, format=row.format))
     return {

@@ -29,7 +29,7 @@ from channels_app.webchat import choices, export, transcript
 from core.conversations import inbox, sessions
 from core.database.transactions import atomic_write
 from core.lib import interface_language
-from core.lib.text import one_line
+from core.lib.text import is_number, one_line
 from core.models import User
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def messages(request: HttpRequest, session_id: str) -> Json:
     """Return the turns of a chat; ``?before=`` pages back. An open turn has no answer."""
     session = own(request, session_id)
     given = request.GET.get("before", "")
-    if given and not (given.isascii() and given.isdigit() and len(given) < 19):
+    if given and not is_number(given):
         raise BadRequestError("before must be a number.")
     found = transcript.page(session=session, before=int(given) if given else None)
     return {"session": transcript.session_row(session, busy=False), **found}

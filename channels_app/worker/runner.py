@@ -16,7 +16,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -34,7 +33,7 @@ from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.worker import chores, run_turn, take_wakeups
 from channels_app.worker import retention as rules_of_retention
-from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
+from channels_app.worker.account_watcher import Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
 from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
@@ -81,6 +80,8 @@ HAND_OVER_SECONDS = 0.3
 # Their rows are locked until all are stored: writers to these conversations wait.
 FLUSHED_TOGETHER = 4
 CHORE = "chore"
+# Returns after how many seconds to do it again.
+Chore: TypeAlias = Callable[[], Awaitable[float]]
 
 
 class Runner:
@@ -179,24 +180,29 @@ class Runner:
         for old, new in settings.GATEWAY_OLD_NAMES.items():
             logger.warning("the setting %s is now called %s; the old name will go", old, new)
         await self._guard(self._compare_versions())
-        for chore in (
+        while_outdated: tuple[Chore, ...] = (
             self._keep,
             self._sweep,
-            self._fire_schedules,
-            self._refresh_mcp,
             *([self._checkpoint] if connection.vendor == "sqlite" else []),
             self._send_heartbeat,
+            self._listen,
+            self._places.measure,
+        )
+        others: tuple[Chore, ...] = (
+            self._fire_schedules,
+            self._refresh_mcp,
             self._purge_files,
             self._sweep_files,
             self._remove_old,
             self._count_old,
             self._watch_installation,
-            self._listen,
             self._take_runs,
             self._take_others,
-            self._places.measure,
-            self._look_after_accounts,
-        ):
+            self._gateways.look_after,
+        )
+        others_guarded = (partial(self._unless_outdated, each) for each in others)
+        every: list[Chore] = [*while_outdated, *others_guarded]
+        for chore in every:
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
         await self._load()
         if not self.outdated:
@@ -249,7 +255,7 @@ class Runner:
         except Exception:
             logger.exception("work in the runner failed; the sweeper will try again")
 
-    async def _forever(self, chore: Callable[[], Awaitable[float]]) -> None:
+    async def _forever(self, chore: Chore) -> None:
         while True:
             try:
                 seconds = await chore()
@@ -257,6 +263,10 @@ class Runner:
                 logger.exception("a chore of the runner failed")
                 seconds = 1.0
             await asyncio.sleep(seconds)
+
+    async def _unless_outdated(self, chore: Chore) -> float:
+        """Do a chore; an outdated worker leaves it to the others."""
+        return BEAT_SECONDS if self.outdated else await chore()
 
     async def _keep(self) -> float:
         held = {run_id: each.run.attempt for run_id, each in self.held.items()}
@@ -308,10 +318,6 @@ class Runner:
         except DecryptError:
             logger.warning("the keys of Web Push cannot be opened: was the encryption key changed?")
 
-    async def _look_after_accounts(self) -> float:
-        """Poll and check accounts, unless outdated: their leases are for another worker then."""
-        return LOOK_SECONDS if self.outdated else await self._gateways.look_after()
-
     async def _sweep(self) -> float:
         await self._compare_versions()
         if self.outdated:
@@ -325,21 +331,17 @@ class Runner:
 
     async def _fire_schedules(self) -> float:
         """Fire the occurrences that are due, by the database's clock."""
-        if self.outdated:
-            return SCHEDULES_SECONDS
         has_more = await in_thread(chores.fire_due)
         return 0.0 if has_more else SCHEDULES_SECONDS
 
     async def _refresh_mcp(self) -> float:
         """Ask MCP servers for their tools, and revoke tokens that are not used any more."""
-        if not self.outdated:
-            await revocations.revoke_due()
-        return mcp.LOOK_SECONDS if self.outdated else await mcp.refresh_due()
+        await revocations.revoke_due()
+        return await mcp.refresh_due()
 
     async def _watch_installation(self) -> float:
         """Tell the owners of a full disk, a long queue, and keys and certificates that end."""
-        if not self.outdated:
-            await alerts.watch(now=timezone.now())
+        await alerts.watch(now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
     async def _checkpoint(self) -> float:
@@ -349,28 +351,22 @@ class Runner:
         return LOG_SECONDS
 
     async def _purge_files(self) -> float:
-        if not self.outdated:
-            await chores.done(lambda: cleanup.purge(now=timezone.now()))
+        await chores.done(lambda: cleanup.purge(now=timezone.now()))
         return PURGE_SECONDS
 
     async def _sweep_files(self) -> float:
-        if not self.outdated:
-            await chores.hourly()
+        await chores.hourly()
         return SWEEP_FILES_SECONDS
 
     async def _remove_old(self) -> float:
         """Fold event logs and remove what the owner's rules say is old, with pauses in which others
         write.
         """
-        if self.outdated:
-            return RETENTION_SECONDS
         has_more = await in_thread(self._retention.go_on, now=timezone.now())
         return RETENTION_PAUSE_SECONDS if has_more else RETENTION_SECONDS
 
     async def _count_old(self) -> float:
         """Count what a rule would remove, where the admin asks for it."""
-        if self.outdated:
-            return float(settings.SWEEP_SECONDS)
         has_more = await in_thread(rules_of_retention.count_next, now=timezone.now())
         return 0.0 if has_more else float(settings.SWEEP_SECONDS)
 
@@ -423,13 +419,11 @@ class Runner:
                         self._spawn("cancel", frame["run_id"])
 
     async def _take_runs(self) -> float:
-        if not self.outdated:  # else wake-ups are for another worker
-            await take_wakeups.take_runs(self._places, spawn=self._spawn, look=self._look_soon)
+        await take_wakeups.take_runs(self._places, spawn=self._spawn, look=self._look_soon)
         return BEAT_SECONDS
 
     async def _take_others(self) -> float:
-        if not self.outdated:
-            await take_wakeups.take_others(spawn=self._spawn, look=self._look_soon)
+        await take_wakeups.take_others(spawn=self._spawn, look=self._look_soon)
         return BEAT_SECONDS
 
     def _look_soon(self) -> None:
@@ -465,7 +459,7 @@ class Runner:
         at, place = await in_shared_call(waiting, session_id)
         if at is None:
             return
-        async with self._typing(place):
+        async with self._typists.typing(place):
             while at is not None:
                 await asyncio.sleep(
                     min(at - timezone.now(), inbox.furthest_flush()).total_seconds()
@@ -482,11 +476,10 @@ class Runner:
 
     async def _deliver(self, delivery_id: int) -> None:
         following = await outbound.deliver(delivery_id, ended=self._delivered)
-        while following is not None:
-            if following.seconds:
-                self._later(following)
-                return
+        while following is not None and not following.seconds:
             following = await outbound.deliver(following.delivery_id, ended=self._delivered)
+        if following is not None:
+            self._later(following)
 
     async def _push(self, message_id: int) -> None:
         seconds = await push.send(message_id)
@@ -502,11 +495,6 @@ class Runner:
 
     def _later(self, following: outbound.Next) -> None:
         self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
-
-    def _typing(
-        self, place: typing_and_reactions.Place | None
-    ) -> AbstractAsyncContextManager[None]:
-        return self._typists.typing(place)
 
     async def _execute(self, run_id: int) -> None:
         """Claim a run that has a place, and hold it; give the place back if it is not for us."""
@@ -537,7 +525,7 @@ class Runner:
         if place is not None and run_id not in self._seen:
             self._spawn("ack", begun.run.session_id)
         try:
-            async with self._typing(place):
+            async with self._typists.typing(place):
                 await asyncio.wait([task])
         finally:
             if not self._stopping:

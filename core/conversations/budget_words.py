@@ -1,12 +1,14 @@
 """Texts about budgets. In English; listed sentences are translated at the edge."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Protocol
 
 from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_noop
 
 from core.conversations.reservations import Refused
+from core.lib import money
 from core.models import Budget, User
 from core.providers.base import ProviderError
 from core.providers.catalogue import BudgetInfo
@@ -56,16 +58,14 @@ def amount(unit: str, number: int) -> str:
     return dollars(number) if unit == "money" else grouped(number)
 
 
-def grouped(number: int | str) -> str:
+def grouped(number: int | Decimal) -> str:
     """Return a number with the points and commas of the active language."""
     return number_format(number, force_grouping=True)
 
 
 def dollars(billionths: int) -> str:
     """Return money: two digits after the point, more for less than a cent."""
-    value = billionths / 1_000_000_000
-    exact = f"{value:.2f}" if value >= 0.01 or not value else f"{value:.6f}".rstrip("0")
-    return f"${grouped(exact)}"
+    return f"${grouped(money.rounded(billionths))}"
 
 
 def at(moment: datetime) -> str:

@@ -45,6 +45,8 @@ OFF = 2 * LONGEST_RETRY
 UNKNOWN = "The outcome of an earlier try is unknown."
 REPEATED = "The outcome of an earlier try is unknown; it was sent again."
 
+# The wait after a failure is over, or there was none.
+IS_TIME = Q(retry_at__isnull=True) | Q(retry_at__lte=Now())
 KNOWN = Instances(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Param("key")))
 SURPLUS = Values(
     lambda: Delivery.objects.filter(
@@ -178,7 +180,7 @@ def doubtful() -> QuerySet[Delivery]:
 def pending() -> QuerySet[Delivery]:
     """Return the deliveries that may be sent now, by the state of their account and their time."""
     return Delivery.objects.filter(
-        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+        IS_TIME,
         state=Delivery.State.PENDING,
         account__enabled=True,
         account__deliveries_held="",
@@ -189,7 +191,7 @@ def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, An
     """Return the filter and the new values that claim one of ``rows``."""
     return (
         rows.filter(
-            Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+            IS_TIME,
             id=Param("id"),
             attempt=Param("attempt"),
             state=Delivery.State.PENDING,
@@ -370,20 +372,31 @@ def wake_following(delivery: Delivery) -> None:
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:
     """Give a claimed delivery back, unsent: the platform's rate limit does not allow it yet."""
-    with transactions.atomic_write():
-        mine(delivery).update(
-            state=Delivery.State.PENDING,
-            lease_until=None,
-            # None, not now: at millisecond precision "now" may still be ahead.
-            retry_at=Now() + timedelta(seconds=seconds) if seconds else None,
-        )
+    # None, not now: at millisecond precision "now" may still be ahead.
+    give_back(delivery, retry_at=Now() + timedelta(seconds=seconds) if seconds else None)
 
 
 def gone(*, delivery: Delivery) -> None:
     """Queue a delivery as a new message: the one that it was to edit no longer exists."""
+    give_back(delivery, external_message_id="")
+
+
+def give_back(delivery: Delivery, **values: Any) -> None:
+    """Queue a claimed delivery again."""
+    with transactions.atomic_write():
+        mine(delivery).update(state=Delivery.State.PENDING, lease_until=None, **values)
+
+
+def give_up(delivery: Delivery, state: str, *, error: str, **values: Any) -> None:
+    """Record that a claimed delivery has failed, and is not tried again."""
     with transactions.atomic_write():
         mine(delivery).update(
-            state=Delivery.State.PENDING, lease_until=None, external_message_id=""
+            state=state,
+            error=error[:500],
+            tries=F("tries") + 1,
+            lease_until=None,
+            doubt_chat="",
+            **values,
         )
 
 
@@ -433,14 +446,7 @@ def failed(
     when it is given up.
     """
     if permanent or is_too_old(delivery):
-        with transactions.atomic_write():
-            mine(delivery).update(
-                state=Delivery.State.DEAD,
-                error=error[:500],
-                tries=F("tries") + 1,
-                lease_until=None,
-                doubt_chat="",
-            )
+        give_up(delivery, Delivery.State.DEAD, error=error)
         return None
     seconds = backoff(delivery) if retry_after is None else retry_after
     again(delivery, seconds, error=error, tries=F("tries") + int(retry_after is None))
@@ -463,39 +469,22 @@ def unsure(
     owner.
     """
     second = not repeatable and after_id is None and delivery.doubt_chat != ""
+    known_id = after_id if delivery.after_id is None else delivery.after_id
+    text = f"{UNKNOWN} {error}"
     if second or is_too_old(delivery):
-        with transactions.atomic_write():
-            mine(delivery).update(
-                state=Delivery.State.DEAD if repeatable else Delivery.State.UNCERTAIN,
-                error=f"{UNKNOWN} {error}"[:500],
-                tries=F("tries") + 1,
-                lease_until=None,
-                doubt_chat="",
-                after_id=after_id if delivery.after_id is None else delivery.after_id,
-            )
+        state = Delivery.State.DEAD if repeatable else Delivery.State.UNCERTAIN
+        give_up(delivery, state, error=text, after_id=known_id)
         return None
-    doubt: dict[str, Any] = {}
-    if not repeatable:
-        first = delivery.after_id is None
-        doubt = {
-            "doubt_chat": place_of(delivery),
-            "after_id": after_id if first else delivery.after_id,
-        }
+    doubt = {} if repeatable else {"doubt_chat": place_of(delivery), "after_id": known_id}
     seconds = 0.0 if at_once else backoff(delivery)
-    again(delivery, seconds, error=f"{UNKNOWN} {error}", tries=F("tries") + 1, **doubt)
+    again(delivery, seconds, error=text, tries=F("tries") + 1, **doubt)
     return seconds
 
 
 def again(delivery: Delivery, seconds: float, *, error: str, **values: Any) -> None:
     """Give a claimed delivery back; it is due in ``seconds``."""
-    with transactions.atomic_write():
-        mine(delivery).update(
-            state=Delivery.State.PENDING,
-            error=error[:500],
-            lease_until=None,
-            retry_at=Now() + min(timedelta(seconds=seconds), LONGEST_RETRY) if seconds else None,
-            **values,
-        )
+    wait = min(timedelta(seconds=seconds), LONGEST_RETRY)
+    give_back(delivery, error=error[:500], retry_at=Now() + wait if seconds else None, **values)
 
 
 def backoff(delivery: Delivery) -> float:
@@ -640,7 +629,7 @@ def oldest_pending_seconds() -> float:
     """
     oldest = (
         Delivery.objects.filter(
-            Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+            IS_TIME,
             state__in=OPEN,
             account__enabled=True,
             account__deliveries_held="",

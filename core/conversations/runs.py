@@ -353,7 +353,7 @@ def hold_open() -> int:
         state=Run.State.QUEUED, lease_until=None, worker=""
     )
     wanted = Run.objects.filter(state=Run.State.QUEUED, cancel_requested_at__isnull=True)
-    jobs = Job.objects.filter(run__in=wanted, state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    jobs = Job.objects.filter(run__in=wanted, state__in=Run.OPEN)
     jobs.update(state=Run.State.HELD, lease_until=None)
     return wanted.update(state=Run.State.HELD)
 
@@ -441,7 +441,7 @@ def earlier() -> QuerySet[Run]:
     return Run.objects.filter(
         session=OuterRef("session"),
         id__lt=OuterRef("id"),
-        state__in=(Run.State.QUEUED, Run.State.RUNNING),
+        state__in=Run.OPEN,
     )
 
 
@@ -520,7 +520,6 @@ def heard() -> QuerySet[WorkerHeartbeat]:
 def open_of(session_ids: Iterable[int]) -> dict[int, Run]:
     """Return the oldest open run of each of these sessions, by session id."""
     found: dict[int, Run] = {}
-    open_states = (Run.State.QUEUED, Run.State.RUNNING)
-    for run in Run.objects.filter(session_id__in=session_ids, state__in=open_states).order_by("id"):
+    for run in Run.objects.filter(session_id__in=session_ids, state__in=Run.OPEN).order_by("id"):
         found.setdefault(run.session_id, run)
     return found

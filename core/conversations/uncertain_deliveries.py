@@ -117,31 +117,28 @@ def number_of(message_id: str) -> int | None:
 
 def found(*, delivery: Delivery, external_message_id: str) -> bool:
     """Record which message a claimed delivery has; return whether the claim still holds."""
-    with transactions.atomic_write():
-        changed = outbox.mine(delivery).update(
-            external_message_id=external_message_id, doubt_chat="", after_id=None
-        )
-    delivery.external_message_id = external_message_id
-    delivery.doubt_chat, delivery.after_id = "", None
-    return changed == 1
+    return record(delivery, external_message_id=external_message_id, doubt_chat="", after_id=None)
 
 
 def passed(*, delivery: Delivery, after_id: int) -> None:
     """Record that no message of a claimed delivery has an id up to ``after_id``."""
-    with transactions.atomic_write():
-        outbox.mine(delivery).update(after_id=after_id)
-    delivery.after_id = after_id
+    record(delivery, after_id=after_id)
 
 
 def incomplete(*, delivery: Delivery) -> None:
     """Record that a message of a claimed delivery may be among ids that are not tried."""
-    with transactions.atomic_write():
-        outbox.mine(delivery).update(error=outbox.REPEATED)
-    delivery.error = outbox.REPEATED
+    record(delivery, error=outbox.REPEATED)
 
 
 def resolved(*, delivery: Delivery) -> None:
     """Record that the search for messages of a claimed delivery is complete."""
+    record(delivery, doubt_chat="", after_id=None)
+
+
+def record(delivery: Delivery, **values: object) -> bool:
+    """Set columns of a claimed delivery, also in the object; return whether the claim holds."""
     with transactions.atomic_write():
-        outbox.mine(delivery).update(doubt_chat="", after_id=None)
-    delivery.doubt_chat, delivery.after_id = "", None
+        changed = outbox.mine(delivery).update(**values)
+    for name, value in values.items():
+        setattr(delivery, name, value)
+    return changed == 1

@@ -21,7 +21,6 @@ from django.utils import timezone
 from core.conversations import budget_words, budgets, reservations
 from core.conversations.budgets import Change, Closing, Entry, Limit
 from core.conversations.reservations import Granted, Refused, Wish
-from core.conversations.usage_reports import by, csv_rows, summary
 from core.database.batching import in_shared_call
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, write_all
@@ -31,8 +30,6 @@ from core.providers import catalogue, prices
 from core.providers.base import LIMITS, ModelRequest, ProviderError, Usage
 from core.providers.catalogue import Catalogue, ModelInfo
 from core.providers.failures import KINDS
-
-__all__ = ["RunMeter", "by", "csv_rows", "settle", "store", "summary"]
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +96,12 @@ class Book:
         return [each for each in self.noted if not each.is_stored]
 
 
+def book_of(whose: dict[str, Any], known: Catalogue) -> Book:
+    """Return an empty book, with the budgets that limit its calls."""
+    names = ("user_id", "key_id", "account_id", "assistant_id")
+    return Book(whose, budgets.applying(known.budgets, **{name: whose[name] for name in names}))
+
+
 class RunMeter:
     """Counts the calls of a run, or of a long task of it (``job_id``, ``attempt`` of the task), and
     reserves them in budgets: a ``core.providers.chain.Meter``.
@@ -117,39 +120,31 @@ class RunMeter:
     ) -> None:
         """Begin without calls. ``attempt``: default the run's."""
         known = known or catalogue.current()
-        account_id = run.session.account_id
-        self.book = Book(
-            whose={
-                "run_id": run.id,
-                "user_id": run.user_id,
-                "account_id": account_id,
-                "key_id": run.via_key,
-                "assistant_id": run.assistant_id or known.default,
-                "attempt": run.attempt if attempt is None else attempt,
-                "job_id": job_id,
-            },
-            limits=(),
-        )
-        if known.budgets:
-            self.book.limits = budgets.applying(
-                known.budgets,
-                user_id=run.user_id,
-                key_id=run.via_key,
-                account_id=account_id,
-                assistant_id=self.book.whose["assistant_id"],
-            )
+        whose = {
+            "run_id": run.id,
+            "user_id": run.user_id,
+            "account_id": run.session.account_id,
+            "key_id": run.via_key,
+            "assistant_id": run.assistant_id or known.default,
+            "attempt": run.attempt if attempt is None else attempt,
+            "job_id": job_id,
+        }
+        self._begin(book_of(whose, known), purpose)
+
+    def _begin(self, book: Book, purpose: str, *, is_whole: bool = False) -> "RunMeter":
+        """Begin without an open call. ``is_whole``: answers cannot be made shorter."""
+        self.book = book
         self._purpose = purpose
         self._open: Granted | None = None
         self._deadline: float | None = None
         self._began = time.monotonic()
-        self._is_whole = False
+        self._is_whole = is_whole
+        return self
 
     def of(self, purpose: str) -> "RunMeter":
         """Return a meter of the same run for calls with another purpose; one settles both."""
         made = object.__new__(RunMeter)
-        made.book, made._purpose, made._open, made._deadline = self.book, purpose, None, None
-        made._began, made._is_whole = time.monotonic(), self._is_whole
-        return made
+        return made._begin(self.book, purpose, is_whole=self._is_whole)
 
     def apart(self) -> "RunMeter":
         """Return a meter of the same run for a call beside others, which is settled by itself."""
@@ -164,19 +159,15 @@ class RunMeter:
         """Return a meter for a call that belongs to no run: a person's key calls a model through
         the gateway, whose answer cannot be made shorter. :func:`store` stores it.
         """
-        ids = {
+        whose = {
+            "run_id": None,
             "user_id": user_id,
             "key_id": key_id,
             "account_id": account_id,
             "assistant_id": assistant_id,
         }
         made = object.__new__(cls)
-        made.book = Book(whose={"run_id": None, **ids}, limits=())
-        if known.budgets:
-            made.book.limits = budgets.applying(known.budgets, **ids)
-        made._purpose, made._open, made._deadline = ModelCall.Purpose.TURN, None, None
-        made._began, made._is_whole = time.monotonic(), True
-        return made
+        return made._begin(book_of(whose, known), ModelCall.Purpose.TURN, is_whole=True)
 
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         """See ``Meter``. Without a budget this is a look at an empty tuple."""

@@ -86,14 +86,8 @@ class Used:
 
     def add(self, other: "Used") -> None:
         """Add another sum."""
-        self.calls += other.calls
-        self.failed += other.failed
-        self.estimated += other.estimated
-        self.prompt_tokens += other.prompt_tokens
-        self.cached_tokens += other.cached_tokens
-        self.completion_tokens += other.completion_tokens
-        self.reasoning_tokens += other.reasoning_tokens
-        self.cost += other.cost
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     @property
     def tokens(self) -> int:
@@ -218,20 +212,33 @@ def sums_after(
 ) -> dict[Key, Used]:
     """Return the sums; ``last``: the last day that is summed up."""
     open_since = since if last is None else max(since, last + timedelta(days=1))
-    now = settled().filter(day__gte=open_since, day__lte=until, **only)
-    found = grouped(now, common, calls=Count("id"), estimated=Count("id", filter=Q(estimated=True)))
+    found = of_calls(settled().filter(day__gte=open_since, day__lte=until, **only), common)
     if last is not None:
         past = UsageDay.objects.filter(day__gte=since, day__lte=min(until, last), **only)
-        for key, used in grouped(
-            past, common, calls=Sum("calls"), estimated=Sum("estimated")
-        ).items():
-            found.setdefault(key, Used()).add(used)
+        add_all(found, of_days(past, common))
     return found
+
+
+def add_all(found: dict[Key, Used], more: dict[Key, Used]) -> None:
+    """Add sums to those of ``found``."""
+    for key, used in more.items():
+        found.setdefault(key, Used()).add(used)
 
 
 def settled() -> QuerySet[ModelCall]:
     """Return the calls that have ended."""
     return ModelCall.objects.filter(state=ModelCall.State.SETTLED)
+
+
+def of_calls(rows: QuerySet[ModelCall], common: Sequence[str]) -> dict[Key, Used]:
+    """Return the sums of calls by columns."""
+    estimated = Count("id", filter=Q(estimated=True))
+    return grouped(rows, common, calls=Count("id"), estimated=estimated)
+
+
+def of_days(rows: QuerySet[UsageDay], common: Sequence[str]) -> dict[Key, Used]:
+    """Return the sums of days that are summed up, by columns."""
+    return grouped(rows, common, calls=Sum("calls"), estimated=Sum("estimated"))
 
 
 def grouped(rows: QuerySet[Any], common: Sequence[str], **counts: Any) -> dict[Key, Used]:
@@ -287,12 +294,7 @@ def roll_up(*, now: datetime) -> int:
 
 def summed_up(day: date) -> list[UsageDay]:
     """Return the sums of a day, not stored."""
-    found = grouped(
-        settled().filter(day=day),
-        COMMON,
-        calls=Count("id"),
-        estimated=Count("id", filter=Q(estimated=True)),
-    )
+    found = of_calls(settled().filter(day=day), COMMON)
     return [
         UsageDay(
             **dict(zip(COMMON, key, strict=True)),
@@ -322,17 +324,11 @@ def totals() -> dict[Key, Used]:
     if last is not None:
         past = past_totals.get(last)
         if past is None:
-            rows = UsageDay.objects.filter(day__lte=last)
             past_totals.clear()
-            past = past_totals.put(
-                last, grouped(rows, common, calls=Sum("calls"), estimated=Sum("estimated"))
-            )
-        for key, used in past.items():
-            found.setdefault(key, Used()).add(used)
+            past = past_totals.put(last, of_days(UsageDay.objects.filter(day__lte=last), common))
+        add_all(found, past)
     today = settled() if last is None else settled().filter(day__gt=last)
-    counts = {"calls": Count("id"), "estimated": Count("id", filter=Q(estimated=True))}
-    for key, used in grouped(today, common, **counts).items():
-        found.setdefault(key, Used()).add(used)
+    add_all(found, of_calls(today, common))
     return all_totals.put("all", found)
 
 

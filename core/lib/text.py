@@ -30,6 +30,16 @@ def one_line(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
+def in_ascii(text: str) -> str:
+    """Return ``text`` with other characters than ASCII as escapes, as it is repeated in errors."""
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def is_number(text: str, digits: int = 18) -> bool:
+    """Return whether a text is a whole number of at most so many digits (ASCII), and no more."""
+    return text.isascii() and text.isdigit() and len(text) <= digits
+
+
 def visible(text: str) -> str:
     """Return ``text`` with every invisible character written as its code, for example ⟨U+202E⟩.
 

@@ -96,7 +96,8 @@ class Run(models.Model):
         HELD = "held"
 
     FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
-    UNFINISHED: ClassVar[tuple[str, ...]] = (State.QUEUED, State.RUNNING, State.HELD)
+    OPEN: ClassVar[tuple[str, ...]] = (State.QUEUED, State.RUNNING)
+    UNFINISHED: ClassVar[tuple[str, ...]] = (*OPEN, State.HELD)
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
     # Both keys begin an index below.

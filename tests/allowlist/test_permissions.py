@@ -8,7 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allowlist.permissions import InvalidIdentity, Sender, decide, explain, normalise
+from allowlist.identities import InvalidIdentity, normalise
+from allowlist.permissions import Sender, decide, explain
 from core.models import ChannelAccount, ChannelIdentity, User
 from tests.allowlist.conftest import MakeUser, broken_database
 

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django import forms
-from django.db.models import Model
 from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from allowlist import audit
@@ -135,7 +134,7 @@ def store(
     """
     catalogue.current()  # writes the default assistant, unless it is there
     with atomic_write():
-        added: list[Model] = [] if provider.pk else [provider]
+        added: list[ModelProvider | LanguageModel] = [] if provider.pk else [provider]
         provider.save()
         model = LanguageModel.objects.filter(provider=provider, name=name).first()
         if model is None:
@@ -146,8 +145,9 @@ def store(
         model.save()
         assistant, before, after = put_first(model)
         for row in added:
-            record(owner, "added", row, {"name": row.name}, now)  # type: ignore[attr-defined]
-        record(owner, "changed", assistant, {"chain": [before, after]}, now)
+            audit.record_row(row, "added", by=owner, data={"name": row.name}, now=now)
+        chain: dict[str, object] = {"chain": [before, after]}
+        audit.record_row(assistant, "changed", by=owner, data=chain, now=now)
     return model
 
 
@@ -165,18 +165,6 @@ def put_first(model: LanguageModel) -> tuple[Assistant, list[str], list[str]]:
     for position, each in enumerate(after, start=1):
         AssistantModel.objects.create(assistant=assistant, model=each, position=position)
     return assistant, [str(each) for each in chain], [str(each) for each in after]
-
-
-def record(owner: User, action: str, row: Model, data: dict[str, object], now: datetime) -> None:
-    """Write an audit row, as the pages of the admin do."""
-    name = row._meta.model_name
-    audit.record(
-        actor=audit.actor_of(owner),
-        action=f"{name}.{action}",
-        subject=f"{name}:{row.pk} {row}",
-        data=data,
-        now=now,
-    )
 
 
 def local_server() -> FoundOllama | None:

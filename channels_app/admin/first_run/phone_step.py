@@ -104,20 +104,10 @@ def store(row: ChannelAccount, *, names: list[str], owner: User, now: datetime) 
     with atomic_write():
         row.save()
         account_watcher.saved(account_id=row.pk)
-        subject = f"channelaccount:{row.pk} {row}"
-        actor = audit.actor_of(owner)
         data: dict[str, object] = {"channel": row.channel, "config": row.config}
-        audit.record(
-            actor=actor, action="channelaccount.added", subject=subject, data=data, now=now
-        )
+        audit.record_row(row, "added", by=owner, data=data, now=now)
         for name in names:
-            audit.record(
-                actor=actor,
-                action="channelaccount.secret_set",
-                subject=subject,
-                data={"name": name},
-                now=now,
-            )
+            audit.record_row(row, "secret_set", by=owner, data={"name": name}, now=now)
 
 
 def bot() -> ChannelAccount | None:

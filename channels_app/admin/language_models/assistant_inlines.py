@@ -13,13 +13,7 @@ from allowlist.admin.audited import decides
 from channels_app.admin.language_models import keys
 from channels_app.admin.language_models.constraints import leave_to_form
 from core.admin.base import ModelForm, ThemedInline
-from core.models import (
-    Assistant,
-    AssistantBinding,
-    AssistantModel,
-    ChannelAccount,
-    LanguageModel,
-)
+from core.models import Assistant, AssistantBinding, AssistantModel, LanguageModel
 
 if TYPE_CHECKING:
     _FormSet = forms.BaseInlineFormSet[Any, Any, Any]
@@ -173,13 +167,9 @@ class BindingForm(ModelForm[AssistantBinding]):
         labels = {"user": "Person"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Offer the accounts in order."""
+        """Leave the constraints to ``clean``."""
         super().__init__(*args, **kwargs)
         leave_to_form(self.instance)
-        if "account" in self.fields:
-            field = self.fields["account"]
-            assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - a foreign key
-            field.queryset = ChannelAccount.objects.order_by("channel", "name")
 
     def clean(self) -> dict[str, Any]:
         """Require exactly one thing; a group belongs to an account."""

@@ -105,11 +105,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         chain = AssistantModel.objects.select_related("model__provider")
         return rows.prefetch_related(Prefetch("chain", chain))
 
-    def may_edit(self, request: HttpRequest, obj: Assistant | None) -> bool:
-        if obj is None:
-            return self.has_add_permission(request)
-        return self.has_change_permission(request, obj)
-
     def get_fieldsets(self, request: HttpRequest, obj: Assistant | None = None) -> Any:
         """Show JSON columns as fields; to readers as texts."""
         if not self.may_edit(request, obj):

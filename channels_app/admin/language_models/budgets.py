@@ -17,11 +17,12 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
-from channels_app.admin.language_models import keys, money
+from channels_app.admin.language_models import keys
 from core.admin.base import ExtraContext, ModelForm, badge, visible_line
-from core.conversations import budgets
+from core.conversations import budget_words, budgets
+from core.lib import money
 from core.lib.read_once import read_once
-from core.models import Budget, BudgetPeriod, ChannelAccount, User
+from core.models import Budget, BudgetPeriod, User
 
 Unit = Budget.Unit
 TARGETS = ("user", "key_id", "account", "assistant")
@@ -55,10 +56,6 @@ class BudgetForm(ModelForm[Budget]):
         if row.pk and "amount" in fields:
             is_money = row.unit == Unit.MONEY
             fields["amount"].initial = money.plain(row.limit) if is_money else row.limit
-        if "account" in fields:
-            accounts = fields["account"]
-            assert isinstance(accounts, forms.ModelChoiceField)  # noqa: S101 - a foreign key
-            accounts.queryset = ChannelAccount.objects.order_by("channel", "name")
         if "each_person" in fields:
             fields["each_person"].help_text = "The limit is each person's own, not a common one."
 
@@ -122,11 +119,6 @@ class Use:
         return "warning" if self.percent >= 80 else "success"
 
 
-def amount_of(budget: Budget, value: int) -> str:
-    """Return an amount in the unit of a budget, for people."""
-    return money.shown(value) if budget.unit == Unit.MONEY else f"{value:,}"
-
-
 def use_of(budget: Budget, period: BudgetPeriod | None, person: str = "") -> Use:
     """Return the use of a period; of one that has not begun, nothing."""
     spent, reserved = (period.spent, period.reserved) if period is not None else (0, 0)
@@ -134,9 +126,9 @@ def use_of(budget: Budget, period: BudgetPeriod | None, person: str = "") -> Use
     spent_width = min(100, spent * 100 // limit)
     return Use(
         person=person,
-        spent=amount_of(budget, spent),
-        reserved=amount_of(budget, reserved) if reserved else "",
-        limit=amount_of(budget, budget.limit),
+        spent=budget_words.amount(budget.unit, spent),
+        reserved=budget_words.amount(budget.unit, reserved) if reserved else "",
+        limit=budget_words.amount(budget.unit, budget.limit),
         percent=(spent + reserved) * 100 // limit,
         spent_width=spent_width,
         reserved_width=min(100 - spent_width, reserved * 100 // limit),
@@ -212,7 +204,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     def shown_limit(self, row: Budget) -> str:
         name = row.get_unit_display()[: -1 if row.limit == 1 else None]
         unit = "" if row.unit == Unit.MONEY else f" {name}"
-        return f"{amount_of(row, row.limit)}{unit} {row.get_period_display()}"
+        return f"{budget_words.amount(row.unit, row.limit)}{unit} {row.get_period_display()}"
 
     @admin.display(description="for")
     def target(self, row: Budget) -> str:

@@ -29,7 +29,7 @@ class KindText:
         return str(self.kind.label)
 
 
-KINDS = {
+KINDS: dict[str, KindText] = {
     each.kind: each
     for each in (
         KindText(
@@ -82,8 +82,3 @@ KINDS = {
         ),
     )
 }
-
-
-def text_of(kind: str) -> KindText | None:
-    """Return the text about a kind; None for one that cannot be added by hand."""
-    return KINDS.get(Kind(kind)) if kind in Kind.values else None

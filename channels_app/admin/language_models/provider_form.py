@@ -7,9 +7,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from channels_app.admin.language_models import addresses
-from channels_app.admin.language_models.kinds import KindText, text_of
-from channels_app.admin.secret_key import KeyForm
+from channels_app.admin import addresses
+from channels_app.admin.language_models.kinds import KINDS, KindText
+from channels_app.admin.secret_key import PRIVATE_HELP, KeyForm
 from core.models import ModelProvider
 from core.providers import catalogue, vendors
 
@@ -52,10 +52,7 @@ class ProviderForm(KeyForm[ModelProvider]):
             fields.pop("allow_private", None)
         else:
             fields["base_url"].help_text = text.address_help
-            fields["allow_private"].help_text = (
-                "Tick this for a server of your own, as in http://192.168.1.20. Without it the "
-                "gateway connects to public addresses only."
-            )
+            fields["allow_private"].help_text = PRIVATE_HELP
         fields["first_token_seconds"].help_text = "Then the next model of the chain is asked."
         fields["idle_seconds"].help_text = "The longest silence in the middle of an answer."
         fields["concurrency"].help_text = "The sum over all processes. 0 for no limit."
@@ -103,4 +100,6 @@ class ProviderForm(KeyForm[ModelProvider]):
 
 def form_for(kind: str, *, resolved: list[str]) -> type[ProviderForm]:
     """Build the form class of a kind of provider."""
-    return type("ModelProviderForm", (ProviderForm,), {"text": text_of(kind), "resolved": resolved})
+    return type(
+        "ModelProviderForm", (ProviderForm,), {"text": KINDS.get(kind), "resolved": resolved}
+    )

@@ -6,20 +6,17 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from django.template.loader import render_to_string
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
-from channels_app.admin.language_models import addresses, chains, checks
-from channels_app.admin.language_models.kinds import KINDS, text_of
+from channels_app.admin.language_models import chains, checks
+from channels_app.admin.language_models.kinds import KINDS
 from channels_app.admin.language_models.provider_form import ProviderForm, form_for
-from channels_app.admin.secret_key import key_state, opened
-from core.admin.base import ExtraContext, badge, visible_line
+from channels_app.admin.secret_key import opened
+from channels_app.admin.service_admin import KindAdmin, kind_of, page_of
+from core.admin.base import badge, visible_line
 from core.database import transactions
 from core.models import LanguageModel, ModelProvider
 
@@ -28,8 +25,16 @@ LIMITS = ("Time and limits", {"fields": (("first_token_seconds", "idle_seconds")
 
 
 @admin.register(ModelProvider)
-class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]):
+class ModelProviderAdmin(KindAdmin[ModelProvider]):
     """Providers, for owners only: an address and a key say where all conversations go."""
+
+    kinds = KINDS
+    choosing = {
+        "title": "Add a provider",
+        "label": "Kinds of providers",
+        "question": "Where do the models run?",
+    }
+    asked_again_for = frozenset({"base_url", "enabled"})
 
     form = ProviderForm
     list_display = ("shown_name", "kind", "state", "model_count", "shown_check", "checked_at")
@@ -39,45 +44,30 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
     change_form_outer_before_template = "language_models/provider_above.html"
     change_form_outer_after_template = "language_models/provider_models.html"
 
-    @admin.display(description="name", ordering="name")
-    def shown_name(self, row: ModelProvider) -> str:
-        return str(row)
-
     @admin.display(description="state", ordering="enabled")
     def state(self, row: ModelProvider) -> SafeString:
         if row.from_environment:
             return badge("from the environment", "info")
-        return badge("enabled", "success") if row.enabled else badge("disabled")
+        return super().state(row)
 
     @admin.display(description="models")
     def model_count(self, row: ModelProvider) -> int:
         count: int = getattr(row, "number", 0)
         return count
 
-    @admin.display(description="last test")
-    def shown_check(self, row: ModelProvider) -> SafeString | str:
-        text = visible_line(row.check_result, 160)
-        return render_to_string("language_models/cell.html", {"text": text}) if text else "–"
-
     @admin.display(description="key")
     def key_state(self, row: ModelProvider) -> str:
         """Say whether a key is set, without any of it."""
         if row.from_environment:
             return "read from the environment"
-        return key_state(row)
+        return super().key_state(row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelProvider]:
         return super().get_queryset(request).annotate(number=Count("language_models"))
 
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: ModelProvider | None = None
-    ) -> tuple[str, ...]:
-        """Fix the kind: models and addresses depend on it."""
-        return ("kind", "key_state", "state", "created_at") if obj is not None else ()
-
     def get_fieldsets(self, request: HttpRequest, obj: ModelProvider | None = None) -> Any:
         """Show the fields of the kind; in place of the key, whether it is set, to readers."""
-        text = text_of(kind_of(request, obj))
+        text = KINDS.get(kind_of(request, obj))
         if text is None or not self.may_edit(request, obj):
             top = (("name", "kind"), "state", "base_url", "allow_private", "key_state")
             return ((None, {"fields": top}), LIMITS)
@@ -95,11 +85,6 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         kwargs["form"] = form_for(kind, resolved=resolved)
         return super().get_form(request, obj, *args, **kwargs)
 
-    def may_edit(self, request: HttpRequest, obj: ModelProvider | None) -> bool:
-        if obj is None:
-            return self.has_add_permission(request)
-        return self.has_change_permission(request, obj)
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse for the environment's row: the environment is where it is changed."""
         return super().has_change_permission(request, obj) and not is_fixed(obj)
@@ -116,26 +101,9 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         protected += [f"{each}: set by the environment" for each in rows if is_fixed(each)]
         return names, counts, forbidden, protected
 
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """Ask for the kind first, then show the form."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        text = text_of(kind_of(request, None))
-        if text is not None:
-            extra = {"title": f"Add {text.label}", **(extra_context or {})}
-            return super().add_view(request, form_url, extra)
-        context = self.admin_site.each_context(request) | {
-            "title": "Add a provider",
-            "opts": self.model._meta,
-            "kinds": KINDS.values(),
-        }
-        return TemplateResponse(request, "language_models/choose_kind.html", context)
-
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Prefill name and address by kind. Ollama's usual address is inside the network."""
-        text = text_of(kind_of(request, None))
+        text = KINDS.get(kind_of(request, None))
         if text is None:
             return {}
         name = text.label
@@ -147,43 +115,13 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
             "allow_private": text.kind == ModelProvider.Kind.OLLAMA,
         }
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Resolve the posted address before the write lock is taken, and ask the saved provider for
-        its models after it was given back: no writer waits for another server.
-        """
-        if request.method == "POST" and decides(request):
-            host = addresses.host_of(str(request.POST.get("base_url", "")).strip())
-            vars(request)["resolved"] = addresses.look_up(host)
-        response = super().changeform_view(request, object_id, form_url, extra_context)
-        saved = vars(request).get("saved_provider")
-        if saved is not None and saved.enabled:
-            show_models(request, saved)
-        return response
+    def ask(self, request: HttpRequest, row: ModelProvider) -> None:
+        show_models(request, row)
 
     def save_model(self, request: HttpRequest, obj: ModelProvider, form: Any, change: Any) -> None:
-        """Encrypt a given key; an empty field keeps the one that is set."""
-        if not change:
-            obj.kind = kind_of(request, None)
-        obj.secrets, happened = form.sealed()
+        """Save, and warn of assistants that have no enabled model left."""
         super().save_model(request, obj, form, change)
-        if happened:
-            self.record(request, happened, obj, {})
-        if happened or {"base_url", "enabled"} & set(form.changed_data):
-            vars(request)["saved_provider"] = obj
         warn_of_idle_assistants(request)
-
-    def response_add(
-        self, request: HttpRequest, obj: ModelProvider, post_url_continue: str | None = None
-    ) -> HttpResponse:
-        """Stay on the provider: its models are chosen next."""
-        super().response_add(request, obj, post_url_continue)
-        return HttpResponseRedirect(page_of(obj))
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the models that are set up, and those that the provider offers besides."""
@@ -202,25 +140,16 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
             "is_fixed": is_fixed(row),
         }
 
-    def may_decide(self, request: HttpRequest) -> bool:
-        """Return whether the user tests providers, also the environment's."""
-        return decides(request) and request.user.has_perm("core.change_modelprovider")
-
     def get_urls(self) -> list[URLPattern]:
         wrap, name = self.admin_site.admin_view, "core_modelprovider"
         return [
-            path("<int:pk>/test/", wrap(self.test_view), name=f"{name}_test"),
             path("<int:pk>/ask-models/", wrap(self.models_view), name=f"{name}_models"),
             path("<int:pk>/add-model/", wrap(self.add_model_view), name=f"{name}_add_model"),
             *super().get_urls(),
         ]
 
-    @method_decorator(require_POST)
-    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Make a call with the saved settings and show what was found."""
-        row = self.row_of(request, pk)
+    def test(self, request: HttpRequest, row: ModelProvider) -> None:
         show_test(self, request, row, str(request.POST.get("model", ""))[:200])
-        return HttpResponseRedirect(page_of(row))
 
     @method_decorator(require_POST)
     def models_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -250,27 +179,10 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         messages.success(request, f"{visible_line(name)} {words}")
         return HttpResponseRedirect(page_of(row))
 
-    def row_of(self, request: HttpRequest, pk: int) -> ModelProvider:
-        """Return a provider. Raises PermissionDenied for those who do not decide."""
-        if not self.may_decide(request):
-            raise PermissionDenied
-        return get_object_or_404(ModelProvider, pk=pk)
-
 
 def is_fixed(row: Any) -> bool:
     """Return whether a row is a copy of the environment's settings."""
     return row is not None and row.from_environment
-
-
-def kind_of(request: HttpRequest, row: ModelProvider | None) -> str:
-    """Return the kind of a page; empty when none has been chosen yet."""
-    if row is not None:
-        return row.kind
-    return str(request.GET.get("kind") or "")
-
-
-def page_of(row: ModelProvider) -> str:
-    return reverse("admin:core_modelprovider_change", args=[row.pk])
 
 
 def show_test(

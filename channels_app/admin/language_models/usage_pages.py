@@ -17,10 +17,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 
-from channels_app.admin.language_models import money, usage_csv
+from channels_app.admin.language_models import usage_csv
 from core.admin.base import ReadOnlyAdmin, shown, state_badge, visible_line
 from core.conversations import budgets, usage_reports
 from core.conversations.usage_reports import Report, Used
+from core.lib import money
 from core.models import ModelCall
 
 DAYS = 30

@@ -3,45 +3,22 @@
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from allowlist.models import ApiKey
 from channels_app.admin.language_models import keys
+from channels_app.admin.place_form import INPUT, PlaceForm, context_of
 from core.admin.base import ThemedAdmin
 from core.conversations import assistants
 from core.lib.text import visible_line
-from core.models import Assistant, AssistantBinding, ChannelAccount, User
+from core.models import Assistant, AssistantBinding
 from core.providers import catalogue
 
-INPUT = {"class": "dashboard-input"}
-MOST_PEOPLE = 200
 
-
-class WhyForm(forms.Form):
+class WhyForm(PlaceForm):
     """A turn to explain. All are optional: a key names its person or account itself."""
 
-    person = forms.CharField(
-        required=False,
-        max_length=150,
-        label="Person",
-        widget=forms.TextInput(
-            attrs={**INPUT, "list": "why-people", "autocomplete": "off", "placeholder": "username"}
-        ),
-    )
-    account = forms.ModelChoiceField(
-        ChannelAccount.objects.order_by("channel", "name"),
-        required=False,
-        empty_label="–",
-        widget=forms.Select(attrs=INPUT),
-    )
-    group = forms.CharField(
-        required=False,
-        max_length=128,
-        label="Group's id, in a group",
-        widget=forms.TextInput(attrs=INPUT),
-    )
     key = forms.TypedChoiceField(
         required=False,
         coerce=int,
@@ -57,39 +34,22 @@ class WhyForm(forms.Form):
         assert isinstance(field, forms.TypedChoiceField)  # noqa: S101 - declared above
         field.choices = keys.choices(request=request)
 
-    def clean_person(self) -> User | None:
-        """Return the person of a username."""
-        name = str(self.cleaned_data.get("person") or "").strip()
-        person = User.objects.filter(username=name).first() if name else None
-        if name and person is None:
-            raise forms.ValidationError("There is no user with this username.")
-        return person
-
     def clean(self) -> dict[str, Any]:
-        """Take person and account of the key; a group needs its account."""
-        data = super().clean() or {}
+        """Take person and account of the key."""
+        data = self.cleaned_data
         key = ApiKey.objects.filter(pk=data.get("key") or 0).select_related("user", "account")
         for found in key:
             data["person"] = data.get("person") or found.user
             data["account"] = data.get("account") or found.account
-        if data.get("group") and not data.get("account"):
-            self.add_error("account", "Choose the account of this group.")
         if not any(data.get(name) for name in ("person", "account", "group", "key")):
             self.add_error("person", "Choose a person, an account or an API key.")
-        return data
+        return super().clean()
 
 
 def view(page: ThemedAdmin[Assistant], request: HttpRequest) -> HttpResponse:
     """Show the form, and what answers."""
-    if not page.has_view_permission(request):
-        raise PermissionDenied
     form = WhyForm(request.GET or None, request=request)
-    context = page.admin_site.each_context(request) | {
-        "title": "Why this assistant?",
-        "opts": page.model._meta,
-        "form": form,
-        "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
-    }
+    context = context_of(page, request, form, "Why this assistant?")
     if request.GET and form.is_valid():
         context |= explained(form.cleaned_data)
     return TemplateResponse(request, "language_models/why.html", context)

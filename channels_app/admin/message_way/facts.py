@@ -11,6 +11,7 @@ from allowlist.models import UnknownRequest
 from core.conversations import outbox, runs
 from core.lib import tracing
 from core.lib.ids import is_public_id
+from core.lib.text import is_number
 from core.models import (
     Delivery,
     InboundMessage,
@@ -27,7 +28,6 @@ from core.models import (
 # The names of their models, as the links of the admin have them.
 MESSAGE, RUN, DELIVERY = "inboundmessage", "run", "delivery"
 MOST_ROWS = 100
-MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def find(kind: str, name: str) -> Facts | None:
     """
     if is_public_id(name):
         return of_run(Run.objects.filter(public_id=name).first())
-    if not (name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS):
+    if not is_number(name):
         return None
     if kind == MESSAGE:
         return of_message(messages().filter(pk=int(name)).first())
@@ -175,8 +175,7 @@ def turn_of(run: Run) -> list[int]:
 
 def queue_of(run: Run) -> Queue:
     """Return what a queued run waits for."""
-    open_states = (Run.State.QUEUED, Run.State.RUNNING)
-    before = Run.objects.filter(session=run.session_id, pk__lt=run.pk, state__in=open_states)
+    before = Run.objects.filter(session=run.session_id, pk__lt=run.pk, state__in=Run.OPEN)
     workers = list(runs.heard().filter(queue="runs").order_by("name"))
     held = runs.held_places()
     first = list(before.order_by("pk").defer("text")[:MOST_ROWS])

@@ -18,7 +18,6 @@ NOT_LET_IN: dict[str, str] = {
     UnknownRequest.State.BLOCKED: "an owner has blocked its sender",
     UnknownRequest.State.EXPIRED: "no owner decided in time about its unknown sender",
 }
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 # The first state that a delivery has is told.
 WORST_FIRST = (
     Delivery.State.DEAD,
@@ -115,7 +114,7 @@ def of_running(run: Run, jobs: Sequence[Job], now: datetime) -> str:
         return "The worker of its run has stopped; another one will go on with it."
     times = f" (attempt {run.attempt})" if run.attempt > 1 else ""
     for job in jobs:
-        if job.state in OPEN:
+        if job.state in Run.OPEN:
             part = "" if job.percent is None else f", {job.percent} % of it is done"
             return f"Its run waits for a long task{part}."
     return f"A worker is answering it now{times}."

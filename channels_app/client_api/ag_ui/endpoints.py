@@ -2,8 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from functools import partial
-
-from django.conf import settings
+from typing import Any
 
 from channels_app.asgi import chat_messages, event_stream, http
 from channels_app.asgi.authentication import slot
@@ -16,7 +15,6 @@ from channels_app.client_api.chats import ChatEndpoint, Seen
 from channels_app.client_api.run_adapter import RunAdapter
 from channels_app.client_api.run_endpoint import Accepting
 from channels_app.client_api.tool_questions import Question
-from channels_app.rendering.links import Links
 from core.database.transactions import in_thread
 from core.models import Run
 
@@ -36,29 +34,14 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         given = self.scope["url_route"]["kwargs"]["thread"]
         return chats.checked_id(given, field="threadId")
 
-    def config_of(self, *, run_id: str = "", language: str = "") -> adapter.Config:
-        """Return the ids of a stream whose run is not followed."""
-        return adapter.Config(
-            run_id=run_id,
-            thread=self.thread,
-            name=self.name,
-            state=self.state,
-            locale=language or self.request.language(),
-        )
+    def config_of(self, **facts: Any) -> adapter.Config:
+        """Return the ids of a stream; ``facts`` of its run, if one is followed."""
+        ids = {"thread": self.thread, "name": self.name, "state": self.state}
+        return adapter.Config(**{"locale": self.request.language(), **ids, **facts})
 
     def adapter_of(self, work: Work) -> adapter.AgUiAdapter:
         """Return the adapter of a run."""
-        run = work.run
-        config = adapter.Config(
-            run_id=run.public_id,
-            thread=self.thread,
-            name=self.name,
-            state=self.state,
-            links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-            locale=work.language,
-            client_tools=acceptance.tool_names(run),
-            before=self.before,
-        )
+        config = self.config_of(**acceptance.facts_of(work), before=self.before)
         return adapter.AgUiAdapter(config)
 
     def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:

@@ -17,7 +17,7 @@ from channels_app.client_api.ag_ui.fields import Asked
 from channels_app.client_api.chats import Cut, Seen
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt
-from core.conversations import runs, sessions
+from core.conversations import sessions
 from core.conversations.inbox import RepeatKey, body_digest
 from core.database.transactions import atomic_write
 from core.models import ChatSession, InboundMessage, Message, Run
@@ -105,24 +105,15 @@ def keep_id(run: Run, message_id: str) -> None:
 
 
 def look_up(caller: Principal, thread: str, *, name: str, seen: Seen) -> Found:
-    """Return the thread and the run to go on with: that with the client's id ``name``, else that of
-    the last event which was ``seen``, else the open one, else, for a stream that was cut, the
-    newest. Raises RefusedError 404.
+    """Return the thread and the run to go on with (:func:`chats.rest_of`): that with the client's
+    id ``name``, if it gives one. Raises RefusedError 404.
     """
     session = chats.session_of(caller.person, ORIGIN, thread)
     if session is None:
         raise RefusedError(404, "This thread does not exist.", field="threadId")
-    rest: Cut | None
-    if name:
-        named = run_named(caller, session, thread, name)
-        rest = Cut(named, seen.in_run(named, is_named=True))
-    else:
-        rest = chats.cut_run(session, seen)
-    if rest is None and (open_one := runs.open_of([session.pk]).get(session.pk)):
-        rest = Cut(open_one, 0)
+    named = run_named(caller, session, thread, name) if name else None
+    rest = chats.rest_of(session, seen, named)
     last = rest.run if rest else Run.objects.filter(session=session).order_by("-id").first()
-    if rest is None and last is not None and seen.number:
-        rest = Cut(last, 0)
     questions = [] if rest is not None else tool_questions.waiting_in(session, caller)
     return Found(
         rest=rest,

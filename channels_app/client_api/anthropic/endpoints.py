@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
-
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
 from channels_app.asgi.admission import BusyError
@@ -16,9 +14,9 @@ from channels_app.client_api.anthropic import adapter, errors, fields
 from channels_app.client_api.anthropic.wire import Frame, Model
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import HistoryEndpoint
-from channels_app.rendering.links import Links
 from core.database.transactions import in_thread
 from core.lib.ids import public_id
+from core.lib.text import is_number
 from core.messages import MessageDict
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -98,16 +96,8 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
     """Return the options of an answer."""
-    run = work.run
-    return adapter.Config(
-        run_id=run.public_id,
-        model=asked.model,
-        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-        locale=work.language,
-        client_tools=acceptance.tool_names(run),
-        wants_json=acceptance.wants_json(run),
-        shows_thinking=asked.shows_thinking,
-    )
+    facts = acceptance.facts_of(work)
+    return adapter.Config(**facts, model=asked.model, shows_thinking=asked.shows_thinking)
 
 
 class CountTokens(AnthropicEndpoint):
@@ -170,8 +160,7 @@ def limit_of(given: str) -> int:
     """Return the size of a page that a client asks for. Raises RefusedError 400."""
     if not given:
         return USUAL_PAGE
-    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_PAGE))
-    if not (is_number and 1 <= int(given) <= MOST_PAGE):
+    if not (is_number(given) and 1 <= int(given) <= MOST_PAGE):
         text = f"limit must be a whole number from 1 to {MOST_PAGE}."
         raise RefusedError(400, text, field="limit")
     return int(given)

@@ -17,7 +17,7 @@ from channels_app.asgi.chat_messages import Json, refused
 from channels_app.client_api.acceptance import Ask
 from channels_app.client_api.anthropic import content
 from channels_app.client_api.openai import fields as common
-from core.lib.text import is_clean
+from core.lib.text import in_ascii, is_clean
 from core.lib.tokens import EACH_TEXT, estimate
 
 MAX_SENDER = 1024  # clients put JSON into it; a bridge's sender is shorter
@@ -65,8 +65,7 @@ def refuse_unsupported(body: Json) -> None:
             if value not in ONLY[name]:
                 raise refused(f"must be {' or '.join(ONLY[name])}", name)
         else:
-            shown = name[: common.MAX_WORD].encode("ascii", "backslashreplace").decode()
-            raise refused("is not supported", shown)
+            raise refused("is not supported", in_ascii(name[: common.MAX_WORD]))
     edits = body.get("context_management")
     for number, each in enumerate(listed(edits, "context_management", "edits")):
         kind = each.get("type") if isinstance(each, dict) else None

@@ -14,7 +14,6 @@ from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.openai.wire import DONE, Frame
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import HistoryEndpoint
-from channels_app.rendering.links import Links
 from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount
@@ -79,17 +78,12 @@ class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
     """Return the options of an answer."""
-    run = work.run
     return adapter.Config(
-        completion_id=f"chatcmpl-{run.public_id}",
+        **acceptance.facts_of(work),
+        completion_id=f"chatcmpl-{work.run.public_id}",
         model=asked.model,
-        created=int(run.created_at.timestamp()),
-        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-        locale=work.language,
         trace_link=trace_link(work.account),
         include_usage=asked.include_usage,
-        client_tools=acceptance.tool_names(run),
-        wants_json=acceptance.wants_json(run),
     )
 
 

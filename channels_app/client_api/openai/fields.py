@@ -14,7 +14,7 @@ from django.conf import settings
 from channels_app.asgi import chat_messages, chat_tools
 from channels_app.asgi.chat_messages import Json, refused
 from channels_app.client_api.acceptance import Ask
-from core.lib.text import is_clean
+from core.lib.text import in_ascii, is_clean
 
 MAX_STOPS = 4
 MAX_WORD = 64
@@ -66,8 +66,7 @@ def refuse_unsupported(body: Json) -> None:
         elif name in INSTEAD:
             raise refused(f"is not supported: use {INSTEAD[name]}", name)
         else:
-            shown = name[:MAX_WORD].encode("ascii", "backslashreplace").decode()
-            raise refused("is not supported", shown)
+            raise refused("is not supported", in_ascii(name[:MAX_WORD]))
     if settings.LLM_PROVIDER not in ANY_FIELD:
         for name in sorted(CHECKS.keys() & body.keys() - LIBRARY_FIELDS):
             if body[name] is not None:

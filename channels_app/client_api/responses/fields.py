@@ -28,7 +28,7 @@ from channels_app.client_api.openai.fields import (
 )
 from channels_app.client_api.responses import reasoning, tools
 from channels_app.client_api.responses.tools import Offered
-from core.lib.text import is_clean
+from core.lib.text import in_ascii, is_clean
 
 MOST_METADATA, METADATA_NAME, METADATA_VALUE = 16, 64, 512
 TRUNCATIONS = ("auto", "disabled")
@@ -139,8 +139,7 @@ def refuse_unsupported(body: Json) -> None:
             continue
         if name in INSTEAD:
             raise refused(f"is not supported: use {INSTEAD[name]}", name)
-        shown = name[:MAX_WORD].encode("ascii", "backslashreplace").decode()
-        raise refused("is not supported", shown)
+        raise refused("is not supported", in_ascii(name[:MAX_WORD]))
     for name in HINTS & body.keys():
         small(body[name], name)
     if body.get("top_logprobs") not in (None, 0):

@@ -10,6 +10,7 @@ from channels_app.asgi import chat_messages, images
 from channels_app.asgi.chat_messages import Json, refused
 from channels_app.client_api.responses import tools
 from channels_app.client_api.responses.tools import Kinds
+from core.lib.text import in_ascii
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
@@ -53,8 +54,7 @@ class Reader:
             return
         handler = HANDLERS.get(kind)
         if handler is None:
-            shown = kind[:64].encode("ascii", "backslashreplace").decode()
-            raise refused(f"({shown}) is not supported", f"{where}.type")
+            raise refused(f"({in_ascii(kind[:64])}) is not supported", f"{where}.type")
         if not kind.endswith("_output"):
             self.show_pictures()
         handler(self, item, where)

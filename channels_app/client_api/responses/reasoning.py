@@ -6,6 +6,7 @@ from typing import Any
 from channels_app.asgi.chat_messages import Json
 from channels_app.asgi.http import RefusedError
 from core.lib import encryption
+from core.lib.text import in_ascii
 
 INCLUDE = "reasoning.encrypted_content"
 # Content of other servers begins otherwise.
@@ -22,7 +23,7 @@ class NotVerifiedError(RefusedError):
 
     def __init__(self, sealed: str, where: str) -> None:
         """Take the content, of which the error shows both ends, and its place in the request."""
-        shown = f"{sealed[:4]}...{sealed[-4:]}".encode("ascii", "backslashreplace").decode()
+        shown = in_ascii(f"{sealed[:4]}...{sealed[-4:]}")
         super().__init__(400, f"The encrypted content {shown} could not be verified.", field=where)
 
 

@@ -20,7 +20,7 @@ from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, keep_newest_pict
 from channels_app.asgi.fields import place
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.client_api.acceptance import Work, tool_names, wants_json
+from channels_app.client_api.acceptance import Work, facts_of
 from channels_app.client_api.responses import reasoning, tools
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED, Asked
@@ -30,11 +30,11 @@ from channels_app.client_api.responses.wire import Item, Response, Status
 from channels_app.client_api.run_adapter import final_log
 from channels_app.client_api.run_endpoint import whole_log
 from channels_app.intake import media
-from channels_app.rendering.links import Links
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import is_public_id
+from core.lib.text import in_ascii
 from core.messages import MessageDict
 from core.models import InboundMessage, Run, User
 
@@ -130,13 +130,8 @@ def config_of(work: Work) -> Config:
     run = work.run
     kept = run.options[KEPT]
     return Config(
-        run_id=run.public_id,
-        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-        locale=work.language,
-        client_tools=tool_names(run),
-        wants_json=wants_json(run),
+        **facts_of(work),
         model=kept["model"],
-        created=int(run.created_at.timestamp()),
         response=response_of(run),
         kinds=kinds_of(run),
         encrypt=partial(reasoning.encrypt, person=run.user_id) if kept.get("encrypts") else None,
@@ -230,7 +225,7 @@ def check(messages: list[Json], known: int) -> None:
         raise refused("must not be empty", "input")
     answered = {each["tool_call_id"] for each in messages if each["role"] == "tool"}
     if missing := calls_in(messages) - answered:
-        call_id = min(missing)[:64].encode("ascii", "backslashreplace").decode()
+        call_id = in_ascii(min(missing)[:64])
         raise refused(f"has no output for the call {call_id!r}", "input")
     keep_newest_pictures(messages, "input", known=known)
     if sum(len(orjson.dumps(each)) for each in messages) > settings.MAX_BODY_BYTES:

@@ -14,6 +14,7 @@ import orjson
 from channels_app.asgi import chat_tools
 from channels_app.asgi.chat_messages import Json, name, refused, text
 from channels_app.client_api.responses.wire import CallItem
+from core.lib.text import in_ascii
 
 LEFT_OUT = frozenset(
     {
@@ -129,7 +130,7 @@ def add(found: Offered, value: Any, where: str, namespace: str = "") -> None:
     elif kind == SHELL and not namespace:
         found.add(dict(SHELL_TOOL), {"type": SHELL}, where)
     elif not isinstance(kind, str) or kind not in LEFT_OUT:
-        shown = str(kind)[:64].encode("ascii", "backslashreplace").decode()
+        shown = in_ascii(str(kind)[:64])
         raise refused(f"({shown}) is not supported: offer a function", f"{where}.type")
 
 

@@ -2,7 +2,6 @@
 
 from urllib.parse import quote
 
-from django.conf import settings
 from django.utils import timezone
 
 from channels_app.asgi import chat_messages, event_stream, http
@@ -17,7 +16,6 @@ from channels_app.client_api.run_endpoint import Accepting
 from channels_app.client_api.tool_questions import Question, Resumed
 from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt
-from channels_app.rendering.links import Links
 from channels_app.tool_requests import deciding
 from core.database.transactions import in_thread
 from core.models import Run
@@ -43,11 +41,8 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         """Return the adapter of a run."""
         run = work.run
         config = adapter.Config(
-            run_id=run.public_id,
+            **acceptance.facts_of(work),
             message_id=run.options.get("ui_message_id") or run.public_id,
-            links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-            locale=work.language,
-            client_tools=acceptance.tool_names(run),
             before=self.before,
             continues=self.continues,
         )

@@ -1,7 +1,7 @@
 """Check the database's contents: open lists, failing channels, failed deliveries."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -88,22 +88,9 @@ def forgetting(now: datetime) -> Iterator[Finding]:
 def channels() -> Iterator[Finding]:
     """Check for failing accounts, and for credentials that cannot be decrypted."""
     for row in ChannelAccount.objects.order_by("id"):
-        try:
-            encryption.decrypt(row.secrets)
-        except encryption.DecryptError:
-            yield error(
-                "sealed",
-                f"The credentials of {row} cannot be opened with any key.",
-                "Put the old key back into GATEWAY_ENCRYPTION_KEYS, or enter them again.",
-            )
-            continue
-        if not encryption.is_current(row.secrets):
-            yield warning(
-                "sealed",
-                f"The credentials of {row} are encrypted with an old key.",
-                "Run `manage.py rotate_secrets`.",
-            )
-        if row.enabled and row.status == "error":
+        name = f"The credentials of {row}"
+        can_open = yield from sealed(row.secrets, name, are="are", instead=", or enter them again")
+        if can_open and row.enabled and row.status == "error":
             yield error(
                 "channel",
                 f"{row} does not work: {row.status_text}",
@@ -126,22 +113,8 @@ def mcp_servers() -> Iterator[Finding]:
 
 def push() -> Iterator[Finding]:
     """Check for a key of Web Push that cannot be decrypted, or is under an old key."""
-    sealed = Installation.objects.filter(id=1).values_list("secrets", flat=True).first() or ""
-    try:
-        encryption.decrypt(sealed)
-    except encryption.DecryptError:
-        yield error(
-            "sealed",
-            "The key of Web Push cannot be opened with any key: no notification is sent.",
-            "Put the old key back into GATEWAY_ENCRYPTION_KEYS.",
-        )
-        return
-    if not encryption.is_current(sealed):
-        yield warning(
-            "sealed",
-            "The key of Web Push is encrypted with an old key.",
-            "Run `manage.py rotate_secrets`.",
-        )
+    kept = Installation.objects.filter(id=1).values_list("secrets", flat=True).first() or ""
+    yield from sealed(kept, "The key of Web Push", then=": no notification is sent")
 
 
 def keys_of(
@@ -150,21 +123,33 @@ def keys_of(
     """Check the keys of a table's rows."""
     rows: Any = table._default_manager
     for row in rows.exclude(secrets="").order_by("id"):
-        try:
-            row.open_secrets()
-        except encryption.DecryptError:
-            yield error(
-                "sealed",
-                f"The key of the {name} {row} cannot be opened with any key.",
-                f"Put the old key back into GATEWAY_ENCRYPTION_KEYS, or enter the {name}'s again.",
-            )
-            continue
-        if not encryption.is_current(row.secrets):
-            yield warning(
-                "sealed",
-                f"The key of the {name} {row} is encrypted with an old key.",
-                "Run `manage.py rotate_secrets`.",
-            )
+        instead = f", or enter the {name}'s again"
+        yield from sealed(row.secrets, f"The key of the {name} {row}", instead=instead)
+
+
+def sealed(
+    secrets: str, name: str, *, are: str = "is", then: str = "", instead: str = ""
+) -> Generator[Finding, None, bool]:
+    """Check that secrets are encrypted with the current key; return whether they can be opened.
+
+    ``then``: the consequence where not. ``instead``: another remedy than the old key.
+    """
+    try:
+        encryption.decrypt(secrets)
+    except encryption.DecryptError:
+        yield error(
+            "sealed",
+            f"{name} cannot be opened with any key{then}.",
+            f"Put the old key back into GATEWAY_ENCRYPTION_KEYS{instead}.",
+        )
+        return False
+    if not encryption.is_current(secrets):
+        yield warning(
+            "sealed",
+            f"{name} {are} encrypted with an old key.",
+            "Run `manage.py rotate_secrets`.",
+        )
+    return True
 
 
 def skills_that_fail() -> Iterator[Finding]:
@@ -315,13 +300,10 @@ def model() -> Iterator[Finding]:
             KINDS.get(row.code, OWN).owner,
         )
     for circuit in circuits.opened():
-        because = (
-            f" The server says: “{visible_line(circuit.reason, 200)}”" if circuit.reason else ""
-        )
         yield warning(
             "model",
             f"{circuit.model} is not asked since {circuit.opened_at:%Y-%m-%d %H:%M} UTC "
-            f"({circuit.code}); other models answer.{because}",
+            f"({circuit.code}); other models answer.{said_by_server(circuit)}",
             KINDS.get(circuit.code, OWN).owner,
         )
 

@@ -25,7 +25,7 @@ export class Attachments {
     this.on = on;
     document.querySelector("#attach").addEventListener("click", () => this.#input.click());
     this.#input.addEventListener("change", () => {
-      this.#add([...this.#input.files]);
+      this.add([...this.#input.files]);
       this.#input.value = "";
       focusBox();
     });
@@ -33,7 +33,7 @@ export class Attachments {
       const files = [...(event.clipboardData?.files ?? [])];
       if (files.length === 0 || isText(event.clipboardData)) return;
       event.preventDefault();
-      this.#add(files);
+      this.add(files);
     });
     const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
     addEventListener("dragover", (event) => {
@@ -48,7 +48,7 @@ export class Attachments {
       document.body.classList.remove("dropping");
       if (!holdsFiles(event)) return;
       event.preventDefault();
-      this.#add([...event.dataTransfer.files]);
+      this.add([...event.dataTransfer.files]);
     });
   }
 
@@ -97,11 +97,7 @@ export class Attachments {
   }
 
   /** Add files of the system. */
-  add(files) {
-    return this.#add(files);
-  }
-
-  async #add(files) {
+  async add(files) {
     const items = [];
     for (const file of files) {
       if (this.#items.length >= MOST) {
@@ -222,9 +218,8 @@ async function shrunk(file) {
   const exact = canvas.toDataURL("image/png");
   if (exact.length <= LARGEST / 4) return exact;
   putOnWhite(canvas);
-  const tries = QUALITIES.map((quality) => () => canvas.toDataURL("image/jpeg", quality));
-  for (const attempt of tries) {
-    const url = attempt();
+  for (const quality of QUALITIES) {
+    const url = canvas.toDataURL("image/jpeg", quality);
     if (url.length <= LARGEST / MOST) return url;
   }
   throw new Error("too large");

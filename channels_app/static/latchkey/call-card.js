@@ -38,19 +38,21 @@ function detailsOf(text) {
 function buttonsOf(frame, decide) {
   const row = el("div.notice-buttons");
   for (const [choice, label] of choicesOf(frame)) {
-    row.append(choice === "edit" ? linkTo(frame.page, label) : button(choice, label));
-  }
-  function button(choice, label) {
-    const onclick = () => {
-      const all = row.querySelectorAll("button");
-      for (const each of all) each.disabled = true;
-      row.closest("section").focus(); // what is disabled loses it
-      if (decide(textOf(frame.tool_call), textOf(frame.digest), choice)) return;
-      for (const each of all) each.disabled = false;
-    };
-    return el(`button.button.${LOOKS[choice] ?? "button-plain"}`, { type: "button", onclick }, label);
+    const send = () => decide(textOf(frame.tool_call), textOf(frame.digest), choice);
+    row.append(choice === "edit" ? linkTo(frame.page, label) : choiceButton(label, LOOKS[choice] ?? "button-plain", send));
   }
   return row;
+}
+
+/** A button of a card; `send` sends the choice, and says whether it could: then all are disabled. */
+export function choiceButton(label, look, send) {
+  const onclick = (event) => {
+    const all = event.currentTarget.parentElement.querySelectorAll("button");
+    for (const each of all) each.disabled = true;
+    event.currentTarget.closest("section").focus(); // what is disabled loses it
+    if (!send()) for (const each of all) each.disabled = false;
+  };
+  return el(`button.button.${look}`, { type: "button", onclick }, label);
 }
 
 function choicesOf(frame) {

@@ -1,13 +1,13 @@
 // The message box: grows with its text, keeps drafts, Enter sends, Esc stops.
 
-const TALLEST = 240;
-// A text that is whole in the box needs no page keys: they are the conversation's.
-const PAGES = { PageUp: -1, PageDown: 1 };
-
 import { Attachments } from "./attachments.js";
 import { focusBox, isSending } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
+
+const TALLEST = 240;
+// A text that is whole in the box needs no page keys: they are the conversation's.
+const PAGES = { PageUp: -1, PageDown: 1 };
 
 export class Composer {
   #form = document.querySelector("#composer");
@@ -138,8 +138,8 @@ export class Composer {
 
   #changed() {
     const text = this.#text.value;
-    const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
-    this.#send.disabled = empty || (this.attachments?.isBusy ?? false);
+    const empty = text.trim() === "" && this.attachments.isEmpty;
+    this.#send.disabled = empty || this.attachments.isBusy;
     const isStopped = this.#stop === document.activeElement && !this.busy;
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;

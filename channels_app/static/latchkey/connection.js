@@ -143,6 +143,10 @@ function parse(data) {
  * this is; the gateway refuses it when the cookie is another person's by now.
  */
 export function socketUrl(person) {
-  const host = `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}`;
-  return `${host}/ws?person=${encodeURIComponent(person)}`;
+  return socketOf(`/ws?person=${encodeURIComponent(person)}`);
+}
+
+/** The address of a WebSocket of this page's host. */
+export function socketOf(path) {
+  return `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${path}`;
 }

@@ -35,7 +35,7 @@ export class Run {
     const part = applyDelta(this.parts.get(key), message);
     this.parts.set(key, part);
     if (part.type === "loading") this.progress = progressOf(part.props);
-    else if (isShown(part)) this.progress = null;
+    else if (!OFF_PAGE.has(part.type)) this.progress = null;
     return { outcome: "applied", key, part };
   }
 
@@ -96,19 +96,12 @@ export class Run {
 }
 
 const LIFECYCLE = new Set(["stream_start", "message_start", "message_end", "block_start", "block_end"]);
-const SILENT = new Set(["action", "event", "user_input", "loading"]);
-
-function isShown(part) {
-  return !SILENT.has(part.type);
-}
+/** Types of messages that are not on the page. */
+export const OFF_PAGE = new Set(["action", "event", "user_input", "loading"]);
 
 function progressOf(source) {
-  const percent = Number.isFinite(source.percent) ? clamp(source.percent, 0, 100) : null;
+  const percent = Number.isFinite(source.percent) ? Math.min(100, Math.max(0, source.percent)) : null;
   return { message: textOf(source.message), percent };
-}
-
-function clamp(value, low, high) {
-  return Math.min(high, Math.max(low, value));
 }
 
 /** A string, or "". */

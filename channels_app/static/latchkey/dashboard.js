@@ -2,7 +2,7 @@
 // toast for each new one, and the browser's notification if the owner allowed it. Foreign texts are
 // text nodes only.
 
-import { Connection } from "./connection.js";
+import { Connection, socketOf } from "./connection.js";
 import { el } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
 import { tellVisibility } from "./visibility.js";
@@ -96,8 +96,7 @@ async function notify(frame, kind) {
 }
 
 function offerNotifications() {
-  const asks = "Notification" in globalThis && Notification.permission === "default";
-  allow.hidden = !asks;
+  allow.hidden = !("Notification" in globalThis && Notification.permission === "default");
 }
 
 function receive(frame) {
@@ -113,10 +112,9 @@ function receive(frame) {
 }
 
 function start() {
-  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   const visibility = tellVisibility((frame) => connection.send(frame));
   const connection = new Connection({
-    open: () => new WebSocket(`${scheme}//${location.host}/ws/desk`),
+    open: () => new WebSocket(socketOf("/ws/desk")),
     on: {
       open: visibility,
       frame: receive,

@@ -1,14 +1,13 @@
 // One view for each message type. A view has a `node` and takes the changed message by `show`;
 // types that are not on the page (event, action, loading, user_input) have none.
 
-import { textOf } from "./conversation.js";
+import { OFF_PAGE, textOf } from "./conversation.js";
 import { el, icon, iconButton, ownUrl, webUrl } from "./dom.js";
 import { LiveText } from "./live.js";
 import { around, filled, gettext, LOCALE, ngettext } from "./texts.js";
 
 const SAFE_IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/;
 const DATA_MEDIA = /^data:((?:audio|video)\/[\w.+-]+)(?:;[^,]*)?;base64,([A-Za-z0-9+/=\s]+)$/;
-const OFF_PAGE = new Set(["event", "action", "loading", "user_input"]);
 
 /** A view of a message; null when its type is not shown. `context`: {rate, runId, toolState, thumbs}. */
 export function viewOf(part, context) {
@@ -81,7 +80,7 @@ class WholeView {
 const BUILD = {
   tool_call: toolCall,
   retrieval,
-  error: (props) => errorBlock(props),
+  error: errorBlock,
   image,
   audio,
   video,

@@ -1,6 +1,6 @@
 // Messages of the gateway itself: short toasts, and cards with decisions.
 
-import { callBody } from "./call-card.js";
+import { callBody, choiceButton } from "./call-card.js";
 import { textOf } from "./conversation.js";
 import { el, focusBox, icon, iconButton } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
@@ -100,15 +100,7 @@ function card(frame, id, decide) {
   const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": gettext("Notice") };
   const node = el("section.notice", attributes, icon(id ? "request" : "bell"));
   const open = id && !frame.decided;
-  const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
-  function button(verdict, label, look) {
-    const onclick = () => {
-      for (const each of buttons) each.disabled = true;
-      node.focus(); // what is disabled loses it
-      if (!decide(id, verdict)) for (const each of buttons) each.disabled = false;
-    };
-    return el(`button.button.${look}`, { type: "button", onclick }, label);
-  }
+  const buttons = VERDICTS.map(([verdict, label, look]) => choiceButton(label, look, () => decide(id, verdict)));
   const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
   node.append(el("div.notice-body", {}, text, senderQuote, row));
   node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node, id, frame)));

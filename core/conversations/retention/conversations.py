@@ -1,13 +1,12 @@
 """Conversations that are due: old ones without anything in them."""
 
 from datetime import datetime
-from functools import partial
 
 from django.db.models import Exists, ForeignObjectRel, OuterRef, QuerySet
 from django.db.models.functions import Coalesce
 
 from core.conversations.retention import rules
-from core.conversations.retention.passes import Counts, Selection, Selections, among, first_ids
+from core.conversations.retention.passes import Selections, among, of_table
 from core.conversations.retention.rules import Columns
 from core.models import ChatSession, RetentionRule
 
@@ -27,9 +26,7 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     while page := list(theirs.filter(pk__gt=last).values_list("pk", flat=True)[:PAGE]):
         yield None
         rows = due(theirs.filter(pk__gt=last, pk__lte=page[-1]), before)
-        yield Selection(
-            {CONVERSATIONS: rows}, partial(first_ids, rows, most=PAGE), partial(remove, rows)
-        )
+        yield of_table(CONVERSATIONS, rows, most=PAGE, remove=remove)
         last = page[-1]
 
 
@@ -45,7 +42,7 @@ def due(rows: QuerySet[ChatSession], before: datetime) -> QuerySet[ChatSession]:
     return rows
 
 
-def remove(rows: QuerySet[ChatSession], ids: list[int]) -> Counts:
+def remove(rows: QuerySet[ChatSession], ids: list[int]) -> int:
     """Remove those of these conversations that are still empty.
 
     They are looked at again once they are locked: a message that was stored meanwhile is seen now,
@@ -53,4 +50,4 @@ def remove(rows: QuerySet[ChatSession], ids: list[int]) -> Counts:
     """
     locked = list(among(rows, ids).values_list("pk", flat=True))
     mine = list(rows.filter(pk__in=locked).values_list("pk", flat=True))
-    return {CONVERSATIONS: ChatSession.objects.filter(pk__in=mine).delete()[0]}
+    return ChatSession.objects.filter(pk__in=mine).delete()[0]

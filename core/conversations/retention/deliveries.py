@@ -1,13 +1,12 @@
 """Deliveries that are due: those that were sent, given up or dismissed."""
 
 from datetime import datetime
-from functools import partial
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections, delete, first_ids
+from core.conversations.retention.passes import Selections, of_table
 from core.conversations.retention.rules import Columns
 from core.models import Delivery, RetentionRule
 
@@ -32,11 +31,4 @@ def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
         over.filter(ENDED, sent_at__lt=before).order_by("sent_at"),
         over.filter(UNSENT, created_at__lt=before).order_by("id"),
     ):
-        yield Selection(
-            {DELIVERIES: rows}, partial(first_ids, rows, most=AT_ONCE), partial(remove, rows)
-        )
-
-
-def remove(rows: QuerySet[Delivery], ids: list[int]) -> Counts:
-    """Remove those of these deliveries that are still due: one may be sent again meanwhile."""
-    return {DELIVERIES: delete(rows, ids)}
+        yield of_table(DELIVERIES, rows, most=AT_ONCE)

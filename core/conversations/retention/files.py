@@ -4,13 +4,12 @@ A row whose bytes are gone is still due: after a crash between the two it goes w
 """
 
 from datetime import datetime
-from functools import partial
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.passes import Selections, among, of_table
 from core.conversations.retention.rules import Columns
 from core.files import storage
 from core.models import ChatSession, InboundMessage, RetentionRule, Run, StoredFile
@@ -25,11 +24,7 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     before = rules.cutoff(rule, now)
     if before is not None:
         rows = due(rule, before, now)
-        yield Selection(
-            {FILES: rows},
-            lambda: list(rows.values_list("pk", flat=True)[:AT_ONCE]),
-            partial(remove, rows),
-        )
+        yield of_table(FILES, rows, most=AT_ONCE, remove=remove)
 
 
 def due(rule: RetentionRule, before: datetime, now: datetime) -> QuerySet[StoredFile]:
@@ -49,7 +44,7 @@ def is_busy() -> Q:
     return Q(Exists(runs)) | Q(Exists(batches)) | Q(Exists(waiting))
 
 
-def remove(rows: QuerySet[StoredFile], ids: list[int]) -> Counts:
+def remove(rows: QuerySet[StoredFile], ids: list[int]) -> int:
     """Remove those of these files that are still due; one that the disk refuses to remove stays."""
     gone = [file.pk for file in among(rows, ids) if storage.is_unlinked(file)]
-    return {FILES: StoredFile.objects.filter(pk__in=gone).delete()[0]}
+    return StoredFile.objects.filter(pk__in=gone).delete()[0]

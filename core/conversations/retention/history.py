@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from core.conversations.retention import rules
 from core.conversations.retention.event_logs import within
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.passes import Counts, Selection, Selections, among, of_table
 from core.conversations.retention.rules import LEAST_AGE, Columns
 from core.models import ChatSession, InboundMessage, Message, RetentionRule, Run, RunEvent
 
@@ -34,7 +34,7 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     before = rules.cutoff(rule, now)
     if before is not None:
         yield said(due(rule, now, Q(created_at__lt=before)).order_by("created_at"))
-        yield received(alone(rule, before))
+        yield of_table(INBOUND, alone(rule, before), most=AT_ONCE)
 
 
 def due(rule: RetentionRule, now: datetime, is_old: Q) -> QuerySet[Message]:
@@ -78,7 +78,8 @@ def beyond_newest(rule: RetentionRule, now: datetime) -> Selections:
                 before = min(at, now - LEAST_AGE)
                 is_old = Q(id__lte=bound, created_at__lt=now - LEAST_AGE)
                 yield said(due(rule, now, is_old).filter(session=pk).order_by("id"))
-                yield received(alone(rule, before).filter(session=pk))
+                heard = alone(rule, before).filter(session=pk)
+                yield of_table(INBOUND, heard, most=AT_ONCE)
         last = page[-1][0]
 
 
@@ -133,18 +134,3 @@ def remove(rows: QuerySet[Message], ids: list[int]) -> Counts:
     left = Message.objects.filter(session=OuterRef("pk"))
     emptied.exclude(Exists(left)).exclude(title="").update(title="")
     return {MESSAGES: said, RUNS: len(runs), INBOUND: heard}
-
-
-def received(rows: QuerySet[InboundMessage]) -> Selection:
-    """Return the selection of these received messages."""
-    return Selection(
-        {INBOUND: rows},
-        lambda: list(rows.values_list("pk", flat=True)[:AT_ONCE]),
-        partial(remove_received, rows),
-    )
-
-
-def remove_received(rows: QuerySet[InboundMessage], ids: list[int]) -> Counts:
-    """Remove those of these received messages that are still due."""
-    mine = list(among(rows, ids).values_list("pk", flat=True))
-    return {INBOUND: InboundMessage.objects.filter(pk__in=mine).delete()[0]}

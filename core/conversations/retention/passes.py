@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -62,6 +63,23 @@ class Selection:
     going: dict[str, QuerySet[Any]]
     batch: Callable[[], list[int]]
     remove: Callable[[list[int]], Counts]
+
+
+def of_table(
+    table: str,
+    rows: QuerySet[Any],
+    *,
+    most: int,
+    remove: Callable[[QuerySet[Any], list[int]], int] = delete,
+) -> Selection:
+    """Return the selection of rows of one table, at most so many in a transaction. ``remove``
+    removes those of them with some ids that are still due, and returns how many rows went.
+    """
+    return Selection(
+        {table: rows},
+        partial(first_ids, rows, most=most),
+        lambda ids: {table: remove(rows, ids)},
+    )
 
 
 # Yields None where it has looked at a page of rows and none was due.

@@ -2,23 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from functools import partial
 
 from django.db.models import F, QuerySet, Sum
 
 from core.conversations import budgets, usage_reports
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import (
-    Counts,
-    Selection,
-    Selections,
-    among,
-    delete,
-    first_ids,
-)
+from core.conversations.retention.passes import Selections, among, of_table
 from core.conversations.retention.rules import Columns
-from core.models import ModelCall, RetentionRule, UsageDay
+from core.models import RetentionRule, UsageDay
 
 CALLS_AT_ONCE, SUMS_AT_ONCE = 200, 100
 CALLS, SUMS = "calls of models", "sums of usage"
@@ -36,9 +28,7 @@ def calls(rule: RetentionRule, now: datetime) -> Selections:
     rows = usage_reports.settled().filter(day__lt=budgets.day_of(before), day__lte=last)
     rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
     rows = rows.exclude(open_run(now)).order_by("day", "id")
-    yield Selection(
-        {CALLS: rows}, partial(first_ids, rows, most=CALLS_AT_ONCE), partial(remove_calls, rows)
-    )
+    yield of_table(CALLS, rows, most=CALLS_AT_ONCE)
 
 
 def sums(rule: RetentionRule, now: datetime) -> Selections:
@@ -50,21 +40,14 @@ def sums(rule: RetentionRule, now: datetime) -> Selections:
         return
     rows = UsageDay.objects.filter(day__gt=LONG_AGO, day__lt=min(budgets.day_of(before), last))
     rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS)).order_by("day", "id")
-    yield Selection(
-        {SUMS: rows}, partial(first_ids, rows, most=SUMS_AT_ONCE), partial(remove_sums, rows)
-    )
+    yield of_table(SUMS, rows, most=SUMS_AT_ONCE, remove=remove_sums)
 
 
-def remove_calls(rows: QuerySet[ModelCall], ids: list[int]) -> Counts:
-    """Remove those of these calls that are still due."""
-    return {CALLS: delete(rows, ids)}
-
-
-def remove_sums(rows: QuerySet[UsageDay], ids: list[int]) -> Counts:
+def remove_sums(rows: QuerySet[UsageDay], ids: list[int]) -> int:
     """Remove those of these sums that are still due; add them to those of LONG_AGO."""
     mine = UsageDay.objects.filter(pk__in=[each.pk for each in among(rows, ids)])
     add_to_long_ago(mine)
-    return {SUMS: mine.delete()[0]}
+    return mine.delete()[0]
 
 
 def add_to_long_ago(rows: QuerySet[UsageDay]) -> None:

@@ -13,24 +13,12 @@ from django.utils.translation import gettext, ngettext
 
 from core.conversations.schedules import occurrences, rules, zones
 from core.conversations.schedules.rule_text import ELAPSED, read, written
-from core.conversations.schedules.rules import Rule, RuleError
+from core.conversations.schedules.rules import Rule
+from core.conversations.schedules.rules import RuleError as RuleError
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
 from core.lib.text import clean, one_line
 from core.models import ChatSession, Occurrence, Schedule, User
-
-__all__ = [
-    "Grant",
-    "OtherRequestError",
-    "RuleError",
-    "Wish",
-    "change",
-    "create",
-    "end",
-    "listed",
-    "own",
-    "pause",
-]
 
 TEXT_CHARACTERS = 4000
 # A single time may have passed by so much: a minute is asked for while it runs.

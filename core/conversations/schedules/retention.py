@@ -1,5 +1,6 @@
 """Remove occurrences that were over long ago, and ended schedules that have none left."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -57,36 +58,36 @@ def left_behind() -> QuerySet[Schedule]:
 def purge(*, now: datetime) -> int:
     """Remove what was over OCCURRENCE_DAYS ago; return how many rows. A bounded number a call."""
     since = now - timedelta(days=settings.OCCURRENCE_DAYS)
-    return (
-        sum(remove_occurrences(rows, since) for rows in (FIRED, UNFIRED))  # before their schedules
-        + remove_schedules(since)
+    return sum(
+        remove(rows, delete, since)
+        for rows, delete in (
+            (FIRED, delete_occurrences),
+            (UNFIRED, delete_occurrences),
+            (ENDED, delete_schedules),  # after their occurrences
+        )
     )
 
 
-def remove_occurrences(rows: Values, since: datetime) -> int:
-    """Remove occurrences in short transactions; return how many."""
+def remove(rows: Values, delete: Callable[[list[int]], int], since: datetime) -> int:
+    """Remove rows in short transactions; return how many."""
     removed = 0
     for _ in range(MOST_BATCHES):
         ids = rows.column(before=since)
         with atomic_write():
-            # One that was withdrawn may wait again meanwhile.
-            over = Occurrence.objects.filter(pk__in=ids, look_at__isnull=True)
-            removed += over.delete()[0]
+            removed += delete(ids)
         if len(ids) < AT_ONCE:
             break
     return removed
 
 
-def remove_schedules(since: datetime) -> int:
-    """Remove the ended schedules that are left behind in short transactions; return how many."""
-    removed = 0
-    for _ in range(MOST_BATCHES):
-        ids = ENDED.column(before=since)
-        with atomic_write():
-            # A snooze may have made one active again: it locks the schedule first.
-            locked = Schedule.objects.filter(pk__in=ids).order_by("pk").select_for_update()
-            mine = list(locked.values_list("pk", flat=True))
-            removed += left_behind().filter(pk__in=mine).delete()[0]
-        if len(ids) < AT_ONCE:
-            break
-    return removed
+def delete_occurrences(ids: list[int]) -> int:
+    """Delete those of these occurrences that are still over: a withdrawn one may wait again."""
+    return Occurrence.objects.filter(pk__in=ids, look_at__isnull=True).delete()[0]
+
+
+def delete_schedules(ids: list[int]) -> int:
+    """Delete those of these schedules that are still left behind: a snooze, which locks the
+    schedule first, may have made one active again.
+    """
+    locked = Schedule.objects.filter(pk__in=ids).order_by("pk").select_for_update()
+    return left_behind().filter(pk__in=list(locked.values_list("pk", flat=True))).delete()[0]

@@ -16,19 +16,11 @@ from zoneinfo import ZoneInfo
 from dateutil.rrule import DAILY, MONTHLY, WEEKLY, YEARLY, rrule, weekday
 from django.utils.translation import gettext
 
-from core.conversations.schedules.rule_text import ELAPSED, Parts, RuleError, read, written
-from core.conversations.schedules.zones import find_zones, stored_zone, zone_named
-
-__all__ = [
-    "Rule",
-    "RuleError",
-    "find_zones",
-    "local_time",
-    "parse",
-    "stored_zone",
-    "to_utc",
-    "zone_named",
-]
+from core.conversations.schedules.rule_text import ELAPSED, Parts, read, written
+from core.conversations.schedules.rule_text import RuleError as RuleError
+from core.conversations.schedules.zones import find_zones as find_zones
+from core.conversations.schedules.zones import stored_zone as stored_zone
+from core.conversations.schedules.zones import zone_named as zone_named
 
 FREQUENCIES: dict[str, Literal[0, 1, 2, 3]] = {
     "DAILY": DAILY,

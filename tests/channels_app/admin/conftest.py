@@ -8,7 +8,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
-from channels_app.admin.language_models import addresses
+from channels_app.admin import addresses
 from core.models import Assistant, ChannelAccount, LanguageModel, ModelProvider, User
 from core.providers import catalogue, examine, listing
 from core.providers.listing import ListedModel

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import AuditEntry
-from channels_app.admin.language_models import money
 from core.conversations import budgets
+from core.lib import money
 from core.models import Assistant, Budget, BudgetPeriod, ChannelAccount, User
 from core.providers import catalogue
 from tests.channels_app.admin.conftest import errors_of, page, shown_fields

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from allowlist.models import AuditEntry
-from channels_app.admin.language_models import addresses
+from channels_app.admin import addresses
 from channels_app.admin.language_models.kinds import KINDS
 from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider
 from core.providers import catalogue

@@ -11,7 +11,7 @@ from channels_app.memory.channel import PLATFORM, say
 from channels_app.ops.health import metrics_text
 from channels_app.owner import budget_notices
 from channels_app.worker.runner import Runner
-from core.conversations import usage, usage_reports
+from core.conversations import usage_reports
 from core.models import Budget, BudgetPeriod, ChannelAccount, Delivery, ModelCall, Run, User
 from tests.channels_app.running import memory_account, until
 
@@ -76,7 +76,7 @@ def test_tokens_of_a_turn_are_those_that_the_provider_reports(
     tokens = call.prompt_tokens + call.completion_tokens
     period = BudgetPeriod.objects.get(budget=limit)
     assert (period.spent, period.reserved) == (tokens, 0)
-    said = usage.summary(guest, timezone.now()).splitlines()
+    said = usage_reports.summary(guest, timezone.now()).splitlines()
     assert said[0] == f"Today: {tokens:,} tokens in 1 calls."
     assert said[2].startswith(f"Budget of 1,000,000 tokens a day: {1_000_000 - tokens:,} left")
     usage_reports.all_totals.clear()

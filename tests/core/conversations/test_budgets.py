@@ -21,6 +21,7 @@ from core.conversations import (
 from core.conversations.usage import RunMeter
 from core.database import transactions
 from core.database.transactions import in_thread
+from core.lib import money
 from core.models import BudgetPeriod, ChannelAccount, Job, ModelCall, Run, User
 from core.providers.base import ProviderError, Usage
 from core.providers.failures import KINDS
@@ -474,9 +475,9 @@ def test_days_and_months_are_those_of_the_owner(user: User, account: ChannelAcco
 
 
 def test_amounts_for_people() -> None:
-    assert budget_words.dollars(5 * DOLLAR) == "$5.00"
-    assert budget_words.dollars(0) == "$0.00"
-    assert budget_words.dollars(12_000) == "$0.000012"
+    assert money.shown(5 * DOLLAR) == "$5.00"
+    assert money.shown(0) == "$0.00"
+    assert money.shown(12_000) == "$0.000012"
     assert budget_words.named(info(limit=100_000)) == "100,000 tokens a day"
     with translation.override("de"):
         assert budget_words.named(info(limit=100_000)) == "100.000 Tokens am Tag"

@@ -86,10 +86,10 @@ def test_neither_a_turn_nor_a_sweep_nor_a_summary_reads_old_calls(grown: Run, us
         "notices": lambda: budget_notices.look(now=now),
         "roll-up": lambda: usage_reports.roll_up(now=now),
         "ratios": lambda: usage_reports.used_ratios(now=now, most=100),
-        "summary": lambda: usage.summary(user, now),
-        "week": lambda: usage.by("model", **week),
-        "person": lambda: usage.by("day", user_id=user.pk, **week),
-        "csv": lambda: [*usage.csv_rows(**week)],
+        "summary": lambda: usage_reports.summary(user, now),
+        "week": lambda: usage_reports.by("model", **week),
+        "person": lambda: usage_reports.by("day", user_id=user.pk, **week),
+        "csv": lambda: [*usage_reports.csv_rows(**week)],
     }
     slow: dict[str, list[str]] = {}
     for name, step in steps.items():

@@ -1,4 +1,4 @@
-"""Money as the pages show it: rows hold billionths of a dollar."""
+"""Money for people: rows hold billionths of a dollar."""
 
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -19,12 +19,17 @@ def billionths(amount: Decimal) -> int:
     return int(exact)
 
 
-def shown(amount: int) -> str:
-    """Return an amount for people: $12.30, or $0.0042 where cents would hide it."""
+def rounded(amount: int) -> Decimal:
+    """Return an amount in dollars for people: 12.30, or 0.0042 where cents would hide it."""
     exact = dollars(amount)
     if exact and abs(exact) < CENT:
-        return f"${exact.quantize(Decimal('0.000001')).normalize():f}"
-    return f"${exact.quantize(CENT, ROUND_HALF_EVEN):,}"
+        return exact.quantize(Decimal("0.000001")).normalize()
+    return exact.quantize(CENT, ROUND_HALF_EVEN)
+
+
+def shown(amount: int) -> str:
+    """Return an amount for people, in English: $12.30."""
+    return f"${rounded(amount):,f}"
 
 
 def plain(amount: int) -> str:
