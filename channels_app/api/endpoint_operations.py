@@ -330,7 +330,7 @@ AG_UI: Operations = {
         "Reconnect to a thread, or read the rest of a stream that was cut.",
         tag="ag-ui",
         answers={"200": EVENTS},
-        errors=("404",),
+        errors=("404", "413"),
         parameters=(THREAD, LAST_OF_RUN, parameter("runId", "query", schema=RUN)),
     ),
     ("/ag-ui/{thread}/stop", "post"): operation(

@@ -17,7 +17,7 @@ from channels_app.api.shapes import (
 )
 
 RESPONSE_ID: Json = {**STRING, "pattern": "^resp_[A-Za-z0-9_-]{22}$"}
-# What else a response may hold; its reasoning alone is there.
+# Additions to a response, of which it has its reasoning alone.
 INCLUDED: Json = {
     **STRING,
     "enum": [

@@ -18,7 +18,7 @@ import pytest
 from django.conf import settings
 
 from channels_app.asgi import http
-from core.documents import read, reader
+from core.documents import formats, read, reader
 from core.files import storage
 from core.models import StoredFile
 from core.plugins.ppt_generation.charts import add_chart
@@ -316,7 +316,7 @@ def test_rdoc8_slow_documents_are_cut_with_a_note(
     assert said == [["section One", "# One\nuno"], ["the end", reader.CUT]]
 
 
-WORDS = (read.BROKEN, read.TOO_BIG_INSIDE, read.TOO_SLOW, read.EMPTY)
+WORDS = (formats.BROKEN, formats.TOO_BIG_INSIDE, read.TOO_SLOW, read.EMPTY)
 
 
 async def outcome(path: Path) -> tuple[list[tuple[str, str]], str]:
