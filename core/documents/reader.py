@@ -22,6 +22,7 @@ from core.documents import mail, rtf, word
 from core.documents.delimiters import delimiter_of
 from core.documents.encodings import text_of, text_of_file
 from core.documents.formats import BROKEN, OLD_OFFICE, TOO_BIG_INSIDE, UNKNOWN, office_kind
+from core.documents.numbering import value
 from core.lib import limits
 
 MEGABYTE = 1024 * 1024
@@ -154,7 +155,14 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
 
 def blocks_of(document: Any) -> Iterator[Block]:
     """Yield the paragraphs and tables of a Word document."""
-    names = {style.style_id: style.name or "" for style in document.styles}
+    from docx.styles import BabelFish  # noqa: PLC0415
+
+    # Not as objects of python-docx, which refuses a style without a type: that of a paragraph.
+    names = {
+        style.get(f"{word.WORD}styleId"): BabelFish.internal2ui(value(style, f"{word.WORD}name"))
+        for style in document.styles.element.iterfind(f"{word.WORD}style")
+        if style.get(f"{word.WORD}type", "paragraph") == "paragraph"
+    }
     for block in word.inside(document.element.body, word.PARAGRAPH, word.TABLE):
         if block.tag == word.TABLE:
             yield None, word.rows_of(block)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.linkify import linkify
 
 from .emphasis import Run
 from .words import Literals, apostrophe, end_of_run
 
-SCHEMES = ("http", "https", "ftp")
+# The beginning of a bare address, before its ``://``.
+BEGUN = re.compile(r"(?<![a-z0-9.+-])(?:https?|ftp)\Z", re.IGNORECASE)
+MOST_ADDRESS = 2000  # characters in which its host is looked for
 
 
 def address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
-    """Make a link of a bare address. The library reads all text before each ``://`` again."""
+    """Make a link of a bare address. The library, which reads all text before a ``://`` again, is
+    asked for those alone that become one.
+    """
     at = state.pos
-    if state.src[at] != ":" or not state.src[max(0, at - 5) : at].lower().endswith(SCHEMES):
+    begun = BEGUN.search(state.src, max(0, at - 5), at) if state.src[at] == ":" else None
+    if begun is None or state.md.linkify is None:
+        return False
+    start = begun.start()
+    if not state.md.linkify.match_at_start(state.src[start : start + MOST_ADDRESS]):
         return False
     return linkify(state, silent)
 

@@ -225,7 +225,8 @@ class Unavailable:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         del request
-        raise self._error
+        # Without the places of earlier calls, whose frames would stay, with their keys and texts.
+        raise self._error.with_traceback(None)
         yield  # makes this a generator
 
     async def close(self) -> None: ...

@@ -49,6 +49,8 @@ TWO = re.compile(r"(?i)temperature\W+and\W+top_p\W+cannot both be")  # of Anthro
 LONG = re.compile(
     r"(?i)function\.description\W+string too long\W+expected a string with maximum length (\d+)"
 )
+# All that may be the words of a person; ALTERNATE leaves their words in the request.
+REFUSALS = (OPTION, INSTRUCTIONS, NO_TOOLS, TWO, LONG, simple_schemas.REFUSAL)
 DESCRIPTIONS = "descriptions of tools beyond "  # so many characters: 1,024 at older addresses
 # Refused are two messages in a row with one role, those of the role "system", and top_p beside a
 # temperature, each of which is taken alone.
@@ -109,7 +111,7 @@ def repeats(reason: str, request: ModelRequest) -> bool:
     """Return whether the words of a refusal are those of a person: servers quote a value that they
     do not take, and the refusal would count for all people.
     """
-    found = [pattern.search(reason) for pattern in (OPTION, INSTRUCTIONS, NO_TOOLS, TWO, LONG)]
+    found = [pattern.search(reason) for pattern in REFUSALS]
     said = [words_of(each[0]) for each in found if each is not None]
     given = map(words_of, texts_in([request.options, request.tools])) if said else ()
     return any(each in text for text in given for each in said)

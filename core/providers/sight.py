@@ -17,9 +17,9 @@ refusals: TtlCache[tuple[int, str], str] = TtlCache(REMEMBERED_SECONDS)
 # Refusals of one picture, or of so many: of OpenAI (twice), Anthropic (four times), Google, vLLM
 # (three times), llama.cpp, DashScope (twice) and Groq. The model sees others.
 OF_PICTURES = re.compile(
-    r"(?i)unsupported image\. please|represent a valid image|image exceeds|could not process image"
+    r"(?i)unsupported image\. please|represent a valid image|image exceeds"
     r"|image does not match|image appears to be|image dimensions|process input image"
-    r"|identify image file|(?:load|process|decode) (?:the )?image|at most [1-9]\d* image"
+    r"|identify image file|(?:load|process|decode) (?:the )?image\b|at most [1-9]\d* image"
     r"|image length and width|image format is illegal|too many images|up to [1-9]\d* images"
 )
 

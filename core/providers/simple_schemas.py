@@ -67,15 +67,20 @@ class Simplifier:
             if isinstance(reference, str):
                 made = both(self.referred(reference), made)
         for each in listed(made, "allOf"):
-            made = both(self.united(each, levels - 1), made) if levels > 1 else made
+            made = both(self.inner(each, levels), made)
         alternatives = [*listed(made, "anyOf"), *listed(made, "oneOf")]
         values = [each["const"] for each in alternatives if "const" in each]
         if values and len(values) == len(alternatives):
             return {**made, "enum": values}
         has_form = made.keys() & {"properties", "items"}
-        for each in alternatives[: 0 if has_form or levels <= 1 else 1]:
-            made = both(self.united(each, levels - 1), made)
+        for each in alternatives[: 0 if has_form else 1]:
+            made = both(self.inner(each, levels), made)
         return made
+
+    def inner(self, given: Json, levels: int) -> Json:
+        """Return a schema that is part of another one, united; empty where there are too many."""
+        self.left -= 1
+        return self.united(given, levels - 1) if levels > 1 and self.left > 0 else {}
 
     def referred(self, reference: str) -> Json:
         """Return the part of the schema that a reference means; empty for none."""

@@ -1,5 +1,6 @@
 """Parse a model's answer leniently: weak models break off, repeat, stay empty."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
@@ -14,6 +15,7 @@ TEXT_LIMIT, LEAD_LIMIT = 220, 44
 # The bounds of the schemas: a grammar cuts what is longer in the middle of a word.
 SENTENCE_MOST, LABEL_MOST = 170, 36
 ENDS = tuple(".!?。！？؟…")
+FIELD = re.compile(r'"(?P<name>label|text|title)"\s*:\s*"(?P<value>(?:[^"\\]|\\.){1,400})"')
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 OTHER_DIGIT = re.compile(r"(?![0-9])\d")  # as of Arabic, of India, of full width
 SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ ’'\u00a0\u2009\u202f]\d{3})+(?!\d)")
@@ -56,15 +58,41 @@ async def ask(
 
 
 def parsed(answer: str) -> dict[str, Any]:
-    """Return the object in ``answer``; the complete fields of one that broke off."""
-    from pydantic_core import from_json  # noqa: PLC0415 - 3 MB that long tasks alone need
-
-    start, end = max(0, answer.find("{")), answer.rfind("}") + 1
+    """Return the object in ``answer``; the complete fields of one that broke off, or is no JSON."""
+    text = answer[max(0, answer.find("{")) :]
     try:
-        found = from_json(answer[start : end or None], allow_partial=True)
-    except ValueError:
+        found, _ = json.JSONDecoder(strict=False).raw_decode(text)
+    except json.JSONDecodeError as error:
+        is_cut = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
+        found = begun(text) if is_cut else saved(answer)
+    except RecursionError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def begun(text: str) -> Any:
+    """Return the object that begins a text, as far as it goes."""
+    from pydantic_core import from_json  # noqa: PLC0415 - 3 MB that long tasks alone need
+
+    try:
+        return from_json(text, allow_partial=True)
+    except ValueError:
+        return saved(text)
+
+
+def saved(answer: str) -> dict[str, Any]:
+    """Return the complete fields of an answer that is no JSON: weak models forget to escape."""
+    points: list[dict[str, str]] = []
+    whole: dict[str, Any] = {"points": points}
+    for match in FIELD.finditer(answer):
+        value = match["value"].replace('\\"', '"').replace("\\n", " ")
+        if match["name"] == "text" and points and "text" not in points[-1]:
+            points[-1]["text"] = value
+        elif match["name"] == "title":
+            whole.setdefault("title", value)
+        else:
+            points.append({match["name"]: value})
+    return whole
 
 
 def list_of(value: object) -> list[Any]:

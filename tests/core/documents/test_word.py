@@ -67,6 +67,18 @@ def test_notes_are_read_with_the_numbers_that_the_page_shows(tmp_path: Path) -> 
     }
 
 
+def test_styles_without_a_type_are_those_of_paragraphs(tmp_path: Path) -> None:
+    """As some programs write them; python-docx refuses them all."""
+    made = docx.Document()
+    made.styles.element.append(
+        xml('<w:style w:styleId="Mine"><w:name w:val="heading 2"/></w:style>')
+    )
+    made.styles.element.append(xml('<w:style w:type="odd" w:styleId="Odd"></w:style>'))
+    made.add_paragraph("It pays")._p.style = "Mine"
+    made.add_paragraph("at once")._p.style = "Odd"
+    assert read(made, tmp_path) == {"section It pays": "It pays\nat once"}
+
+
 def test_comments_and_the_head_of_the_pages_are_read(tmp_path: Path) -> None:
     made = docx.Document()
     run = made.add_paragraph("We ship in May.").runs[0]

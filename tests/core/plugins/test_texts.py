@@ -5,7 +5,7 @@ import time
 import pytest
 
 from core.plugins.slides import asked
-from core.plugins.slides.answers import invented, numbers_of, points_of
+from core.plugins.slides.answers import invented, numbers_of, parsed, points_of
 from core.plugins.slides.maker import file_name
 from core.plugins.slides.texts import plain, sentences, title
 
@@ -94,3 +94,28 @@ def test_dots_within_a_request_cost_no_time() -> None:
     assert time.process_time() - start < 0.5
     assert found.is_order
     assert found.topic.startswith("Cats")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        'Here: {"title": "T", "points": [{"text": "a"}, {"text": "b"}]} That is {all}.',
+        '{"title": "T", "points": [{"text": "a"}, {"text": "b"}, {"text": "c',
+        '{"title": "T", "points": [{"text": "a"}, {"text": "b"}, ]}',
+        '{"title": "T", "points": [{"text": "a"}, {"text": "b"}, {"text": "two\nlines',
+        '{"title": "T", "points": [{"text": "a"} {"text": "b"}]}',
+        '{"title": "T", "points": [{"text": "a", "label": "the "x" of"}, {"text": "b"}]}',
+        '{"title": "T", "points": [{"text": "a"}, {"text": "b", "note": "two\nlines"}]}',
+        '```json\n{"title": "T", "points": [{"text": "a"}, {"text": "b"}]\n```',
+    ],
+)
+def test_an_answer_that_is_no_json_keeps_its_points(answer: str) -> None:
+    """Weak models break off, and forget commas and to escape."""
+    found = parsed(answer)
+    assert found["title"] == "T"
+    assert [each["text"] for each in found["points"] if "text" in each] == ["a", "b"]
+
+
+def test_a_brace_in_an_answer_that_broke_off_is_no_end_of_it() -> None:
+    assert parsed('{"label": "Of {x}", "text": "a", "more": "b') == {"label": "Of {x}", "text": "a"}
+    assert parsed("none")["points"] == []

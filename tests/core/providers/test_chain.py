@@ -227,6 +227,7 @@ OF_MODEL = (
     "At most 0 image(s) may be provided in one prompt.",
     "No endpoints found that support image input",
     "The model does not support image input.",
+    "This model cannot process images.",
     "",
 )
 

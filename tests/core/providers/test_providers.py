@@ -749,6 +749,23 @@ async def test_words_of_a_person_in_a_refusal_change_nothing_for_others(
     await made.close()
 
 
+async def test_words_of_a_person_about_schemas_leave_those_of_others(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """A simple schema lacks the word that the server has refused: it would count for all."""
+    odd, other = (
+        {"type": "object", "properties": {"a": {"type": "string", "format": each}}}
+        for each in ("function_declarations", "uuid")
+    )
+    tools = [{"type": "function", "function": {"name": "f", "parameters": odd}}]
+    server.replies = [refuses("'function_declarations' is no format."), streams(hello("a"))]
+    with pytest.raises(ProviderError):
+        await ask(compatible, replace(ASKED, tools=tools))
+    tools = [{"type": "function", "function": {"name": "f", "parameters": other}}]
+    await ask(compatible, replace(ASKED, tools=tools))
+    assert server.requests[-1]["tools"] == tools
+
+
 async def test_a_value_that_a_model_does_not_take_leaves_the_others(
     provider: Provider, server: ModelServer
 ) -> None:

@@ -108,7 +108,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
     """Return the providers that rows get, in the order of their making."""
     made: list[Counted] = []
 
-    def build(info: Any, model_name_default: str = "") -> Counted:
+    def build(info: Any) -> Counted:
         made.append(Counted())
         return made[-1]
 
@@ -674,3 +674,15 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
         check=False,
     )
     assert ended.stdout == "[]\n", ended.stderr
+
+
+async def test_a_row_that_is_not_usable_keeps_nothing_of_its_calls() -> None:
+    """Each call added the places in which it failed, with all messages, until the row changed."""
+    made = vendors.build(provider(base_url="http://127.0.0.1", key=f"{KEY} b"))
+    lengths = []
+    for _ in range(3):
+        error = await failure(made)
+        names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
+        assert "usable" not in names
+        lengths.append(len(names))
+    assert len(set(lengths)) == 1

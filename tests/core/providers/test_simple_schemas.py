@@ -78,6 +78,15 @@ def test_references_are_followed_and_one_to_itself_ends() -> None:
     assert "$ref" not in json.dumps(made)
 
 
+def test_parts_that_consist_of_themselves_end() -> None:
+    """Each level multiplied them: a hostile MCP server stopped a worker."""
+    itself = {"$ref": "#/properties/a"}
+    for keyword in ("allOf", "anyOf"):
+        began = time.process_time()
+        assert simple({"description": "d", keyword: [itself] * 10}) == {**TEXT, "description": "d"}
+        assert time.process_time() - began < 1
+
+
 def test_a_tool_without_arguments_has_no_schema() -> None:
     """One of an object without properties is refused, too."""
     function = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
