@@ -1,5 +1,6 @@
 """Channels by id: ours by dotted path, others' by the entry point ``latchkey.channels``."""
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -9,6 +10,8 @@ from django.utils.module_loading import import_string
 
 from channels_app.base import Channel
 from core.lib.installed import BrokenError, Installed, read
+
+logger = logging.getLogger(__name__)
 
 GROUP = "latchkey.channels"
 # Channels that push answers to a platform. The web chat and HTTP read the event log instead.
@@ -60,9 +63,14 @@ def loaded(point: EntryPoint, others: Mapping[str, Channel]) -> tuple[str, Chann
 
 
 async def close() -> None:
-    """Close the connections that channels hold in the running event loop."""
+    """Close the connections that channels hold in the running event loop. An error of one is
+    logged: the worker still has to close the others, and to end the loop.
+    """
     for channel in in_use():
-        await channel.gateway.close()
+        try:
+            await channel.gateway.close()
+        except Exception:
+            logger.exception("a channel could not close its connections")
 
 
 def in_use() -> Iterator[Channel]:

@@ -20,11 +20,10 @@ DONE = b'{"ok":true}'
 @endpoint("POST")
 async def webhook(request: EndpointRequest, channel: str, name: str) -> HttpResponse:
     """Pass one call on; 200 after its messages are committed."""
-    found = registry.get(channel)
-    gateway = found.gateway if found is not None else None
-    account = await in_thread(account_named, channel, name) if gateway is not None else None
-    if account is None or not isinstance(gateway, TakesCalls):
+    known = await in_thread(find, channel, name)
+    if known is None:
         raise RefusedError(404, "There is no such account.")
+    gateway, account = known
     body = await request.read_body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
         said = await in_thread(gateway.take_call, account, Call(request.headers, body))
@@ -33,12 +32,19 @@ async def webhook(request: EndpointRequest, channel: str, name: str) -> HttpResp
     return response(200, said or DONE, "application/json")
 
 
-def account_named(channel: str, name: str) -> Account | None:
-    """Return an enabled account, unless its secrets cannot be decrypted."""
-    if not is_clean(name):  # PostgreSQL would refuse the question
+def find(channel: str, name: str) -> tuple[TakesCalls, Account] | None:
+    """Return the gateway and the enabled account that are called; None also where the secrets
+    cannot be decrypted.
+
+    The first time all installed channels are loaded: not in the event loop, whose streams would
+    stand still meanwhile.
+    """
+    found = registry.get(channel)
+    gateway = found.gateway if found is not None else None
+    if not isinstance(gateway, TakesCalls) or not is_clean(name):  # PostgreSQL would refuse it
         return None
     row = ChannelAccount.objects.filter(channel=channel, name=name, enabled=True).first()
     try:
-        return account_of(row) if row is not None else None
+        return (gateway, account_of(row)) if row is not None else None
     except DecryptError:
         return None

@@ -173,7 +173,7 @@ def follow_up(
         rows.update(notified_at=now)
         return
     on_its_way = any(state in outbox.OPEN for state in sent.values())
-    if on_its_way and timedelta(0) <= now - request.notice_at < PATIENCE:
+    if not everywhere or (on_its_way and timedelta(0) <= now - request.notice_at < PATIENCE):
         return
     untried = [
         (owner, target)

@@ -193,6 +193,7 @@ def fire_as_list(rows: Sequence[Occurrence], *, now: datetime) -> None:
 def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> None:
     """Record that an occurrence has fired as ``run``, and plan the next one of its schedule."""
     was_missed = missed.is_late(occurrence, now=now)
+    is_behind = was_missed or missed.is_held_up(occurrence, now=now)
     fired = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
     fired.update(
         state=Occurrence.State.FIRED,
@@ -203,7 +204,7 @@ def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> Non
         look_at=now + occurrences.FIRST_LOOK,
         tries=0,
     )
-    occurrences.plan(occurrence.schedule, after=now if was_missed else occurrence.nominal_at)
+    occurrences.plan(occurrence.schedule, after=now if is_behind else occurrence.nominal_at)
 
 
 def leave_out(

@@ -226,7 +226,8 @@ class TelegramOutbound:
             "sendChatAction",
             chat_id=int(target.chat),
             action=ChatAction.TYPING,
-            message_thread_id=thread_of(target),
+            # In General (1) it is shown with the number alone.
+            message_thread_id=int(target.thread) if target.thread else None,
         )
 
     async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:

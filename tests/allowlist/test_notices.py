@@ -517,6 +517,24 @@ def test_a5_an_owner_that_is_reachable_after_days_gets_five_notices_an_hour(
     assert numbers == [5, 5, 5, 10, 12, 12]
 
 
+def test_a5_an_owner_without_a_channel_costs_no_question_for_each_request(
+    telegram: ChannelAccount, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of up to a hundred, in each sweep."""
+    asked: list[datetime] = []
+
+    def is_spent(now: datetime) -> bool:
+        asked.append(now)
+        return True
+
+    begin = timezone.now()
+    for number in range(3):
+        record_request(telegram, begin, f"80{number}")
+    monkeypatch.setattr(notices, "is_spent", is_spent)
+    assert notices.look_after(now=begin + timedelta(days=1)) == 3
+    assert asked == []
+
+
 def test_a5_fresh_notices_come_as_soon_as_the_owner_is_reachable(
     telegram: ChannelAccount, owner: User
 ) -> None:

@@ -101,3 +101,12 @@ def test_c1_channels_of_other_packages_are_closed_with_the_loop(with_broken_ones
     diary: Any = registry.get("diary")
     asyncio.run(registry.close())
     assert diary.gateway.closed == 1
+
+
+def test_c1_a_channel_that_cannot_close_keeps_no_worker_from_its_end(
+    with_broken_ones: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    diary: Any = registry.get("diary")
+    monkeypatch.setattr(diary.gateway, "close", None)
+    asyncio.run(registry.close())
+    assert "a channel could not close its connections" in caplog.text

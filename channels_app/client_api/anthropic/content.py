@@ -12,6 +12,7 @@ from channels_app.asgi import chat_messages, images
 from channels_app.asgi.chat_messages import DATA_PICTURE, Json, refused
 from channels_app.asgi.http import RefusedError
 from core.lib.ids import is_public_id
+from core.lib.text import in_ascii
 
 FAILED = "[The tool failed.]"
 PICTURES = "[Its pictures follow.]"
@@ -190,8 +191,7 @@ def tag(kind: Any) -> str:
     """Return a type that is not known here, in the words of Anthropic's API: Claude Code asks again
     without a feature whose type is named so.
     """
-    shown = str(kind)[:MOST_OF_A_TYPE].encode("ascii", "backslashreplace").decode()
-    return f"Input tag '{shown}'"
+    return f"Input tag '{in_ascii(str(kind)[:MOST_OF_A_TYPE])}'"
 
 
 def picture(source: Any, field: str) -> Json:

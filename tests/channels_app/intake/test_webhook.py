@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,11 @@ DOCUMENT = (BASE_DIR / "docs" / "channels.md").read_text(encoding="utf-8")
 GIVEN = "a-webhook-secret"
 PICTURE = "data:image/png;base64,aGVsbG8="
 CODE = """
+import threading
+
 from latchkey_example import Notebook, NotebookGateway
+
+LOADED_IN = threading.current_thread()
 
 {shown}
 
@@ -92,6 +97,15 @@ async def test_c1_a_message_is_stored_once_with_its_files(
     message = await InboundMessage.objects.aget()
     assert (message.text, message.user_id, message.account_id) == ("Coo", owner.id, account.id)
     assert message.media == [{"kind": "image", "url": PICTURE}]
+
+
+async def test_c1_the_first_call_loads_channels_beside_the_event_loop(
+    account: ChannelAccount, owner: User
+) -> None:
+    """A package may be large: streams would stand still meanwhile."""
+    await sent(account, said("Coo"))
+    module: Any = sys.modules["latchkey_scratch"]
+    assert module.LOADED_IN is not threading.current_thread()
 
 
 async def test_c1_the_message_of_an_unknown_sender_is_held(

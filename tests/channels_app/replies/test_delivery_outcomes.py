@@ -20,6 +20,7 @@ from channels_app.replies.outbound import Next
 from core.conversations import outbox
 from core.database.transactions import in_thread
 from core.files import storage
+from core.lib.installed import Installed
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels_app.replies.deliveries import (
     CHAT,
@@ -106,6 +107,22 @@ def test_a_message_that_was_removed_is_sent_anew(account: ChannelAccount) -> Non
     assert stored(row).external_message_id == ""
     assert deliver(row) is None
     assert len(PLATFORM.sent) == 1
+
+
+def test_messages_of_a_channel_that_cannot_be_loaded_wait_until_it_can(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update that broke it is taken back; those of one that was removed are given up."""
+    row = put(account)
+    ChannelAccount.objects.update(channel="pigeon")
+    monkeypatch.setattr(registry, "installed", lambda: Installed(broken={"pigeon": "No module."}))
+    assert deliver(row) is not None
+    assert (stored(row).state, stored(row).tries) == (State.PENDING, 1)
+    assert "`manage.py doctor`" in stored(row).error
+    monkeypatch.setattr(registry, "installed", Installed)
+    Delivery.objects.update(retry_at=None)
+    assert deliver(row) is None
+    assert (stored(row).state, stored(row).error) == (State.DEAD, "This channel is not installed.")
 
 
 def test_a_chat_that_has_a_new_id_is_followed(

@@ -83,6 +83,22 @@ def test_h13_one_that_errors_held_up_was_not_missed(
     assert not Occurrence.objects.filter(was_missed=True).exists()
 
 
+def test_h13_times_that_pass_while_errors_hold_one_up_were_not_missed(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a reminder of each minute the next one is the next to come."""
+    schedule = made(chat, rule="FREQ=MINUTELY", at=ONE)
+    now = DUE
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+        for _ in range(4):
+            fire(now)
+            now = Occurrence.objects.get(schedule=schedule).look_at or now
+    fire(now)
+    assert waiting(schedule) == DUE + minutes(3)
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00; an error held it up._"]
+
+
 def test_h13_one_that_was_missed_and_then_broke_comes_as_missed(
     chat: ChatSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

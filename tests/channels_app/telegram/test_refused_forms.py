@@ -104,6 +104,22 @@ def test_a_refused_answer_is_no_refusal_of_the_next_one() -> None:
     assert OUTBOUND.takes_rich(ACCOUNT)
 
 
+def test_typing_in_the_general_topic_names_it_and_a_message_does_not(api: FakeBotApi) -> None:
+    """Telegram shows the one only so, and refuses the other."""
+    account = Account(1, "telegram", "main", {"api_base": api.base}, {"token": "900:x"})
+    general = Target("-1006", "1")
+
+    async def send() -> None:
+        await OUTBOUND.send_typing(account=account, target=general)
+        await OUTBOUND.send_text(account=account, target=general, block={"text": "hi"}, key="")
+        await bot_api.close()
+
+    asyncio.run(send())
+    for method, thread in (("sendChatAction", 1), ("sendMessage", None)):
+        (call,) = api.of(method, -1006)
+        assert call.params.get("message_thread_id") == thread
+
+
 def test_an_answer_in_a_topic_that_was_deleted_comes_in_the_chat(api: FakeBotApi) -> None:
     """Else it, and each reminder that was made there, was given up. A closed topic stays one."""
     account = Account(1, "telegram", "main", {"api_base": api.base}, {"token": "900:x"})
