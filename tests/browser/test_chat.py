@@ -399,6 +399,9 @@ def test_the_page_keys_turn_the_conversation_from_the_message_box(
     expect(page.locator("#to-end")).to_be_visible()
     box.press("PageDown")
     expect(page.locator("#to-end")).to_be_hidden()
+    box.press("Shift+PageUp")  # selects
+    box.press("Control+PageUp")  # the browser's tabs
+    expect(page.locator("#to-end")).to_be_hidden()
     box.fill("A line\n" * 40)
     box.press("PageUp")
     expect(page.locator("#to-end")).to_be_hidden()
