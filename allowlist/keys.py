@@ -50,7 +50,8 @@ def create(
     The token is ``lk_<prefix>_<secret>``. Raises ``InvalidKey`` for a name that is empty or too
     long, for unknown scopes, or when not exactly one of ``user`` and ``account`` is given.
     """
-    if not 1 <= len(name.strip()) <= LONGEST_NAME:
+    name = name.strip()
+    if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidKey(f"the name of a key has 1 to {LONGEST_NAME} characters")
     wanted = sorted(set(scopes))
     unknown = set(wanted) - set(ApiKey.Scope.values)

@@ -15,7 +15,6 @@ from channels_app.asgi.http import RefusedError
 from channels_app.webchat import choices, files, frames, views
 from channels_app.webchat.views import Json
 from core.conversations import assistants, budget_words, usage_reports
-from core.lib import money
 
 NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 # The address of a picture changes with it.
@@ -102,7 +101,7 @@ def sum_of(used: usage_reports.Used) -> Json:
     return {
         "tokens": used.tokens,
         "calls": used.calls,
-        "cost": money.shown(used.cost) if used.cost else "",
+        "cost": budget_words.dollars(used.cost) if used.cost else "",
         "is_estimated": bool(used.estimated),
     }
 

@@ -10,21 +10,23 @@ from markdown_it.rules_inline.linkify import linkify
 from .emphasis import Run
 from .words import Literals, apostrophe, end_of_run
 
-# The beginning of a bare address, before its ``://``.
-BEGUN = re.compile(r"(?<![a-z0-9.+-])(?:https?|ftp)\Z", re.IGNORECASE)
-MOST_ADDRESS = 2000  # characters in which its host is looked for
+# The scheme of an address, as the library finds it, within the last characters of a text.
+SCHEME = re.compile(r"(?:^|[^a-z0-9.+-])(https?|ftp)$", re.IGNORECASE)
+BEFORE = 6
+LONGEST = 1000  # characters in which an address shows that it is one
 
 
 def address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
-    """Make a link of a bare address. The library, which reads all text before a ``://`` again, is
-    asked for those alone that become one.
+    """Make a link of a bare address. The library reads all text before each ``://`` again, also
+    where it makes no link then.
     """
-    at = state.pos
-    begun = BEGUN.search(state.src, max(0, at - 5), at) if state.src[at] == ":" else None
-    if begun is None or state.md.linkify is None:
+    at, links = state.pos, state.md.linkify
+    begins = state.src.startswith("://", at)
+    found = SCHEME.search(state.pending[-BEFORE:]) if begins else None
+    if found is None or links is None:
         return False
-    start = begun.start()
-    if not state.md.linkify.match_at_start(state.src[start : start + MOST_ADDRESS]):
+    link = links.match_at_start(state.src[at - len(found[1]) : at + LONGEST])
+    if link is None or not state.md.validateLink(state.md.normalizeLink(link.url)):
         return False
     return linkify(state, silent)
 

@@ -126,6 +126,12 @@ def test_a10_a_key_has_a_name_that_fits(ann: User, name: str) -> None:
     assert not ApiKey.objects.exists()
 
 
+def test_a10_spaces_around_a_name_are_left_out(ann: User) -> None:
+    """[A10] They count for the column, too."""
+    key, _ = keys.create(name=f" laptop{' ' * 100}", user=ann, scopes=["chat"])
+    assert key.name == "laptop"
+
+
 def test_a10_a_key_needs_exactly_one_holder(ann: User, telegram: ChannelAccount) -> None:
     """[A10] One user, or one bridge account."""
     with pytest.raises(keys.InvalidKey):

@@ -399,6 +399,9 @@ def test_the_page_keys_turn_the_conversation_from_the_message_box(
     expect(page.locator("#to-end")).to_be_visible()
     box.press("PageDown")
     expect(page.locator("#to-end")).to_be_hidden()
+    box.press("Shift+PageUp")  # selects
+    box.press("Control+PageUp")  # the browser's tabs
+    expect(page.locator("#to-end")).to_be_hidden()
     box.fill("A line\n" * 40)
     box.press("PageUp")
     expect(page.locator("#to-end")).to_be_hidden()
@@ -524,6 +527,26 @@ def test_the_list_of_chats_is_read_again_where_a_request_for_it_is_never_answere
     expect(page.locator(".toast")).to_contain_text("The gateway cannot be reached.")
     page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
     expect(row).to_be_visible()
+
+
+def test_a_chat_under_the_pointer_does_not_look_like_the_open_one(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the petrels")
+    finished(page)
+    page.locator("#new-chat").click()
+    ask(page, "markdown of the fulmars")
+    finished(page)
+    colour = "(it) => getComputedStyle(it).backgroundColor"
+    current = page.locator(".session", has_text="markdown of the fulmars")
+    other = page.locator(".session", has_text="markdown of the petrels")
+    other.hover()
+    assert other.evaluate(colour) != current.evaluate(colour)
+    person = page.locator(".person")
+    before = person.evaluate(colour)
+    person.hover()
+    assert person.evaluate(colour) != before
 
 
 def test_a_chat_is_found_by_its_answer_and_downloaded(

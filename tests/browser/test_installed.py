@@ -273,6 +273,23 @@ def test_w56_a_page_that_takes_long_comes_after_the_shell(
     assert len(loads) == 2
 
 
+def test_w56_attached_files_do_not_keep_the_page_from_coming_after_the_shell(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    controlled(page)
+    page.locator("#attach-file").set_input_files(
+        {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea"}
+    )
+    expect(page.locator("#send")).to_be_enabled()
+    loads = loads_of(page)
+    page.context.service_workers[0].evaluate(SLOW)
+    page.goto(gateway.base_url + "/?from=home")
+    expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
+    expect(page.locator("#attachments li")).to_contain_text("sea.md")
+    assert len(loads) == 2
+
+
 def test_w56_where_a_proxy_answers_pages_itself_and_lets_sockets_through_the_chat_goes_on(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

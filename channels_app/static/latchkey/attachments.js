@@ -54,16 +54,16 @@ export class Attachments {
 
   /** Whether something is still being read or uploaded. */
   get isBusy() {
-    return this.#items.some((item) => !item.url && !item.id);
+    return !this.#items.every(isWhole);
   }
 
   get isEmpty() {
     return this.#items.length === 0;
   }
 
-  /** Whether no chat has any: a reload would lose them. */
-  get isEmptyEverywhere() {
-    return [...this.#all.values()].every((items) => items.length === 0);
+  /** Whether a reload would find those of all chats. */
+  get areKept() {
+    return [...this.#all.values()].flat().every(isWhole);
   }
 
   /** Show those of this chat: what is attached in one does not go with the message of another. */
@@ -153,7 +153,7 @@ export class Attachments {
   /** Keep what can be sent over a reload. */
   #keep() {
     for (const [chat, items] of this.#all) {
-      const whole = items.filter(({ url, id }) => url || id).map(({ name, url, id }) => ({ name, url, id }));
+      const whole = items.filter(isWhole).map(({ name, url, id }) => ({ name, url, id }));
       if (whole.length) tabStorage.setItem(this.#key + chat, JSON.stringify(whole));
       else tabStorage.removeItem(this.#key + chat);
     }
@@ -175,6 +175,10 @@ export class Attachments {
     const name = el("span.file-name", {}, textOf(item.name));
     return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);
   }
+}
+
+function isWhole({ url, id }) {
+  return Boolean(url || id);
 }
 
 // Office programs add a picture of a copied text to it; a copied picture has no plain text.

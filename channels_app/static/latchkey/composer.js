@@ -161,8 +161,7 @@ export class Composer {
       this.on.recall();
       return;
     }
-    const { scrollHeight, clientHeight } = this.#text;
-    if (Object.hasOwn(PAGES, event.key) && scrollHeight <= clientHeight) {
+    if (isPage(event) && this.#text.scrollHeight <= this.#text.clientHeight) {
       event.preventDefault();
       this.on.page(PAGES[event.key]);
       return;
@@ -171,6 +170,11 @@ export class Composer {
     event.preventDefault();
     this.#submit();
   }
+}
+
+// With a key beside it, it selects, or is the browser's, whose tabs it may turn.
+function isPage({ key, shiftKey, ctrlKey, altKey, metaKey, isComposing }) {
+  return Object.hasOwn(PAGES, key) && !(shiftKey || ctrlKey || altKey || metaKey || isComposing);
 }
 
 function isLinkBeside({ dataTransfer, target }) {

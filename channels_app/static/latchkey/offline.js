@@ -43,7 +43,7 @@ export function isShell() {
  * it is on its way. */
 export async function leaveShell({ attachments }) {
   document.querySelector("#offline-note")?.remove();
-  const isFree = () => tabStorage.isStored && attachments.isEmptyEverywhere;
+  const isFree = () => tabStorage.isStored && attachments.areKept;
   if (!isFree() || !(await isPageThere()) || !isFree()) return false;
   loadPage();
   return true;

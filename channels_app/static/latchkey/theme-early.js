@@ -1,7 +1,7 @@
 // Before the first paint, so that a dark page never flashes white. Not a module for that reason.
 (() => {
   const root = document.documentElement;
-  // The bars around the page have the colours of base.css; they know no theme but the system's.
+  // The browser's own bars know the system's theme alone.
   const colourBars = () => {
     for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
       const scheme = root.dataset.theme === "auto" ? meta.media : root.dataset.theme;

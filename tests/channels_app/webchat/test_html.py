@@ -134,7 +134,9 @@ def test_rx8_a_very_long_text_of_a_link_costs_no_time(part: str) -> None:
     assert real_host(text="a" * 200, href="https://evil.example/x") == ""
 
 
-@pytest.mark.parametrize("part", ["://", "a://", "x ://", "http:// ", "ahttp://b.c "])
+@pytest.mark.parametrize(
+    "part", ["://", "a://", "x ://", "http:// ", "ahttp://b.c ", "ftp://a.example "]
+)
 def test_rx6_beginnings_of_addresses_cost_no_time(part: str) -> None:
     """[RX6] All text before one was read again with each."""
     start = time.process_time()

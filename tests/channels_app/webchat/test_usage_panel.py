@@ -72,6 +72,14 @@ def test_the_panel_has_ones_own_figures_only(ada: User, bob: User) -> None:
     assert (today["tokens"], month["tokens"], month["is_estimated"]) == (3600, 3600, True)
 
 
+def test_the_panel_has_the_numbers_of_the_persons_language(ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(language="de")
+    called(ada)
+    Budget.objects.create(unit="money", period="month", limit=5_000_000_000)
+    found = panel(ada)
+    assert (found["periods"][0]["cost"], found["budgets"][0]["left"]) == ("$0,02", "$5,00")
+
+
 def test_without_calls_and_budgets_all_is_zero(ada: User) -> None:
     assert panel(ada) == {
         "periods": [
