@@ -246,10 +246,10 @@ async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None
     )
     channel = registry.get(delivery.account.channel)
     if channel is None:
+        error = ChannelError("This channel is not installed.", permanent=True)
         # A broken one is mended, as an update is taken back; its messages wait for that.
-        is_broken = delivery.account.channel in registry.installed().broken
-        words = "cannot be loaded: see `manage.py doctor`" if is_broken else "is not installed"
-        error = ChannelError(f"This channel {words}.", permanent=not is_broken)
+        if delivery.account.channel in registry.installed().broken:
+            error = ChannelError("This channel cannot be loaded: see `manage.py doctor`.")
         return await record_failure(delivery=delivery, error=error, ended=ended)
     with traces.delivery(delivery):
         return await send_now(channel=channel, delivery=delivery, ended=ended)
