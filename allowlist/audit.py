@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Model
@@ -83,8 +84,16 @@ def record_row(
     row: Model, action: str, *, by: User | AnonymousUser, data: dict[str, object], now: datetime
 ) -> None:
     """Append a row about a row of another table: its kind, number and name."""
+    about(row, action, by=by, data=data, now=now)()
+
+
+def about(
+    row: Model, action: str, *, by: User | AnonymousUser, data: dict[str, object], now: datetime
+) -> Callable[[], AuditEntry]:
+    """Return a call that appends it later, with the number and the name that the row has now."""
     kind = row._meta.model_name
-    record(
+    return partial(
+        record,
         actor=actor_of(by),
         action=f"{kind}.{action}",
         subject=f"{kind}:{row.pk} {row}",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from django.contrib.admin.utils import unquote
@@ -31,23 +30,18 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
     lock, which others take after those of what they change.
     """
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Write what a form records behind its other changes."""
-        with recorded_last(request):
-            return super().changeform_view(request, object_id, form_url, extra_context)
-
-    def delete_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Write what a deletion records behind it."""
-        with recorded_last(request):
-            return super().delete_view(request, object_id, extra_context)
+    @contextmanager
+    def changing(self, request: HttpRequest) -> Iterator[None]:
+        """Write what is recorded meanwhile behind the other changes."""
+        with super().changing(request):
+            waiting: list[Callable[[], object]] = []
+            setattr(request, WAITING, waiting)
+            try:
+                yield
+            finally:
+                delattr(request, WAITING)
+            for write in waiting:
+                write()
 
     def save_model(self, request: HttpRequest, obj: M, form: Any, change: Any) -> None:
         """Save and record the changed fields. The signature is Django's."""
@@ -110,36 +104,12 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         self, request: HttpRequest, action: str, obj: Model, data: dict[str, object]
     ) -> None:
         """Write an audit row about ``obj``, in the transaction of the admin's view."""
-        write = partial(
-            audit.record,
-            actor=audit.actor_of(request.user),
-            action=f"{obj._meta.model_name}.{action}",
-            subject=f"{obj._meta.model_name}:{obj.pk} {obj}",
-            data=data,
-            now=timezone.now(),
-        )
+        write = audit.about(obj, action, by=request.user, data=data, now=timezone.now())
         waiting: list[Callable[[], object]] | None = getattr(request, WAITING, None)
         if waiting is None:
             write()
         else:
             waiting.append(write)
-
-
-@contextmanager
-def recorded_last(request: HttpRequest) -> Iterator[None]:
-    """Run a view in a transaction, and write its records at the end."""
-    if request.method != "POST":
-        yield
-        return
-    with atomic_write():
-        waiting: list[Callable[[], object]] = []
-        setattr(request, WAITING, waiting)
-        try:
-            yield
-        finally:
-            delattr(request, WAITING)
-        for write in waiting:
-            write()
 
 
 class DeletedInParts(AuditedAdmin[M], Generic[M]):

@@ -1,6 +1,7 @@
 """Pages of services that the gateway calls at an address with a key, and that can be tested."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from django.contrib import admin
@@ -56,24 +57,18 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
         """Say whether a key is set, without any of it."""
         return key_state(row)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Resolve the posted address before the write lock is taken, and ask the saved service
-        after it was given back: no writer waits for another server.
+    @contextmanager
+    def around_form(self, request: HttpRequest) -> Iterator[None]:
+        """Resolve the posted address before the form is stored, and ask the saved service after
+        it.
         """
-        if request.method == "POST" and decides(request):
+        if decides(request):
             host = addresses.host_of(str(request.POST.get(self.address, "")).strip())
             vars(request)["resolved"] = addresses.look_up(host)
-        response = super().changeform_view(request, object_id, form_url, extra_context)
+        yield
         saved = vars(request).get("saved_service")
         if saved is not None and saved.enabled:
             self.ask(request, saved)
-        return response
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         """Encrypt a given key; an empty field keeps the one that is set."""

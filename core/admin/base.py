@@ -3,8 +3,8 @@
 Texts reach a page through templates only, which escape them; no HTML is built in Python.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.contrib.admin import display
@@ -18,7 +18,7 @@ from django.utils.text import capfirst
 
 from core.admin.bounded import BoundedChangeList, ListedChangeList
 from core.database import transactions
-from core.lib.text import visible, visible_line
+from core.lib.text import is_number, visible, visible_line
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as _ModelAdmin
@@ -50,8 +50,6 @@ else:
             """Accept the type parameter, as above."""
             return cls
 
-
-MOST_DIGITS = 18  # of the key of a row
 
 M = TypeVar("M", bound=Model)
 P = TypeVar("P", bound=Model)
@@ -89,15 +87,11 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Take the gateway's write lock before Django's transaction on a POST.
-
-        In the other order two writers on SQLite would wait for each other.
-        """
-        with transactions.atomic_write() if request.method == "POST" else nullcontext():
-            response: HttpResponse = super().changeform_view(
-                request, object_id, form_url, extra_context
-            )
-        return response
+        """Show a row's form, or store it within :meth:`around_form` and :meth:`changing`."""
+        if request.method != "POST":
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        with self.around_form(request), self.changing(request):
+            return super().changeform_view(request, object_id, form_url, extra_context)
 
     def delete_view(
         self,
@@ -105,10 +99,25 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
         object_id: str,
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Take the write lock first, as above."""
-        with transactions.atomic_write() if request.method == "POST" else nullcontext():
-            response: HttpResponse = super().delete_view(request, object_id, extra_context)
-        return response
+        """Ask about a deletion, or delete within :meth:`changing`."""
+        with self.changing(request) if request.method == "POST" else nullcontext():
+            return super().delete_view(request, object_id, extra_context)
+
+    @contextmanager
+    def around_form(self, request: HttpRequest) -> Iterator[None]:
+        """Do what takes long, as asking another server, before a posted form has the write lock,
+        and after it was given back: no writer waits for it.
+        """
+        yield
+
+    @contextmanager
+    def changing(self, request: HttpRequest) -> Iterator[None]:
+        """Take the gateway's write lock before Django's transaction.
+
+        In the other order two writers on SQLite would wait for each other.
+        """
+        with transactions.atomic_write():
+            yield
 
 
 class ThemedInline(_TabularInline[M, P], Generic[M, P]):
@@ -160,8 +169,7 @@ class ExtraContext:
     ) -> HttpResponse:
         """Add that context to Django's view."""
         extra = dict(extra_context or {})
-        is_key = object_id is not None and object_id.isascii() and object_id.isdigit()
-        if is_key and object_id is not None and len(object_id) <= MOST_DIGITS:
+        if object_id is not None and is_number(object_id):
             extra["dashboard"] = self.page_context(request, int(object_id))
         view: HttpResponse = super().changeform_view(  # type: ignore[misc]  # a mixin of ModelAdmin
             request, object_id, form_url, extra

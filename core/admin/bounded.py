@@ -16,6 +16,7 @@ from django.utils.timezone import is_naive
 
 from core.lib.ids import is_public_id
 from core.lib.read_once import read_once
+from core.lib.text import is_number
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList as _ChangeList
@@ -24,7 +25,6 @@ else:
 
 WINDOW = 5000
 UNTIL = "until"
-MOST_DIGITS = 18
 
 
 class ListedChangeList(_ChangeList):
@@ -95,8 +95,7 @@ class BoundedChangeList(ListedChangeList):
 def parsed(until: str, by: Any) -> int | datetime | None:
     """Return ``until`` as a value of the column or expression ``by``; None for anything else."""
     if by == F("pk"):
-        is_number = until.isascii() and until.isdigit() and len(until) <= MOST_DIGITS
-        return int(until) if is_number else None
+        return int(until) if is_number(until) else None
     try:
         found = parse_datetime(until)
     except ValueError:

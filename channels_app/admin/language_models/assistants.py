@@ -1,5 +1,7 @@
 """Assistants in the admin: persona, chain of models, where they answer, and why."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib import admin, messages
@@ -138,19 +140,13 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         protected += [f"{each}: the default assistant" for each in objs if each.is_default]
         return names, counts, forbidden, protected
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Scale an uploaded picture before the write lock is taken."""
-        if request.method == "POST" and decides(request):
-            given = request.FILES.get("new_picture")
-            if given is not None:
-                vars(request)["picture"] = scaled(given)
-        return super().changeform_view(request, object_id, form_url, extra_context)
+    @contextmanager
+    def around_form(self, request: HttpRequest) -> Iterator[None]:
+        """Scale an uploaded picture."""
+        given = request.FILES.get("new_picture") if decides(request) else None
+        if given is not None:
+            vars(request)["picture"] = scaled(given)
+        yield
 
     def save_model(self, request: HttpRequest, obj: Assistant, form: Any, change: Any) -> None:
         """Count versions of the instructions; move the mark of the default."""
