@@ -3,18 +3,18 @@
 import asyncio
 import contextlib
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncGenerator
+from typing import Generic, TypeVar
 
 from django.conf import settings
 
 from channels_app.asgi import event_stream, http
 from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import end_of_key, slot
-from channels_app.asgi.bodies import Body
 from channels_app.asgi.chat_messages import Json
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
+from channels_app.asgi.waiting import until_end
 from channels_app.client_api import acceptance, sessions
 from channels_app.client_api.acceptance import Ask, Work
 from channels_app.client_api.run_adapter import Failure, Frame, Numbered, Rest, RunAdapter
@@ -87,9 +87,10 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         async with contextlib.aclosing(self.log_of(work, adapter, is_cut=bool(seen))) as log:
             opening: Numbered[Frame] | None = []
             if self.waits_for_text and not seen:
-                stops = event_stream.stopping()
-                opening = await unless_gone(self.incoming, opening_of(log, adapter), stops=stops)
-                if opening is None and stops.is_set():
+                end, opening = await until_end(
+                    opening_of(log, adapter), incoming=self.incoming, patience=0
+                )
+                if end == "stops":
                     raise await self.left(work, has_acted=adapter.has_acted)
             if opening is None:
                 await stop(work)
@@ -131,31 +132,22 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         long, unless the work is kept.
         """
         found: list[MessageDict] = []
-        log = asyncio.ensure_future(read_log(work, found))
-        gone = asyncio.ensure_future(self.incoming.gone())
-        stops = asyncio.ensure_future(event_stream.stopping().wait())
-        seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
-        try:
-            tasks = {log, gone, stops}
-            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if stops.done() and not (log.done() or gone.done()):
-                await asyncio.wait({log}, timeout=event_stream.ANSWER_SECONDS)
-            if log.done():
-                log.result()
-                await self.answer_log(work, found)
-                return
-            if stops.done() and not gone.done():
-                raise await self.left(work, has_acted=has_acted(work, found))
-            await stop(work)
-            if not gone.done():
-                # Of one that is kept the same request gets the rest of the time.
-                headers = {**self.headers_of(work), **({} if work.keep else http.NO_REPEAT)}
-                raise RefusedError(504, "The answer takes too long.", headers=headers)
-        finally:
-            for task in (log, gone, stops):
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(log, gone, stops, return_exceptions=True)
+        end, _ = await until_end(
+            read_log(work, found),
+            incoming=self.incoming,
+            seconds=settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None,
+            patience=event_stream.ANSWER_SECONDS,
+        )
+        if end == "done":
+            await self.answer_log(work, found)
+            return
+        if end == "stops":
+            raise await self.left(work, has_acted=has_acted(work, found))
+        await stop(work)
+        if end == "late":
+            # Of one that is kept the same request gets the rest of the time.
+            headers = {**self.headers_of(work), **({} if work.keep else http.NO_REPEAT)}
+            raise RefusedError(504, "The answer takes too long.", headers=headers)
 
     async def left(self, work: Work, *, has_acted: bool) -> RefusedError:
         """Return the error of a request whose process is stopped before it is answered. Its run is
@@ -245,23 +237,6 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
                 await self.stream_run(work, seen=seen if work.keep else 0)
             else:
                 await self.answer_run(work)
-
-
-async def unless_gone(
-    incoming: Body, begins: Awaitable[Result], *, stops: asyncio.Event | None = None
-) -> Result | None:
-    """Return the result of ``begins``; None when the client left first, or ``stops`` was set."""
-    begun = asyncio.ensure_future(begins)
-    ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(incoming.gone())]
-    ends += [asyncio.ensure_future(stops.wait())] if stops is not None else []
-    try:
-        await asyncio.wait({begun, *ends}, return_when=asyncio.FIRST_COMPLETED)
-        return begun.result() if begun.done() else None
-    finally:
-        for task in (begun, *ends):
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(begun, *ends, return_exceptions=True)
 
 
 async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Numbered[Frame]:

@@ -1,6 +1,5 @@
 """``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
+from channels_app.asgi.waiting import until_end
 from channels_app.http_api import adapter, fields
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
@@ -57,25 +57,15 @@ class KeyEndpoint(Endpoint):
         """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long, and
         503 with it when this process is stopped first.
         """
-        reading = asyncio.ensure_future(answer_of(work))
-        stops = asyncio.ensure_future(event_stream.stopping().wait())
-        seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
-        try:
-            tasks = {reading, stops}
-            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if stops.done():
-                await asyncio.wait({reading}, timeout=event_stream.ANSWER_SECONDS)
-            if reading.done():
-                body = reading.result()
-            elif stops.done():
-                body = {**pending(work), "ok": False, "status": 503, "error": event_stream.RESTARTS}
-            else:
-                body = {**pending(work), "ok": False, "status": 504, "error": TAKES_LONGER}
-            await self.answer(int(body["status"]), body, work.headers)
-        finally:
-            for task in (reading, stops):
-                task.cancel()
-            await asyncio.gather(reading, stops, return_exceptions=True)
+        end, body = await until_end(
+            answer_of(work),
+            seconds=settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None,
+            patience=event_stream.ANSWER_SECONDS,
+        )
+        if body is None:
+            status, error = (503, event_stream.RESTARTS) if end == "stops" else (504, TAKES_LONGER)
+            body = {**pending(work), "ok": False, "status": status, "error": error}
+        await self.answer(int(body["status"]), body, work.headers)
 
     async def stream_run(self, work: Work, *, after: int, fresh: bool) -> None:
         """Answer the run's events after the number ``after`` as a stream."""

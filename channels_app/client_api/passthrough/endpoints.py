@@ -10,13 +10,13 @@ from channels_app.asgi.admission import admit_head
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import ClientGoneError, RefusedError
+from channels_app.asgi.waiting import until_end
 from channels_app.client_api import failures, models
 from channels_app.client_api.openai import adapter
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
 from channels_app.client_api.passthrough import bodies, calls, targets
 from channels_app.client_api.passthrough.bodies import Asked
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import unless_gone
 from channels_app.client_api.sessions import ORIGIN
 from core.conversations import assistants
 from core.conversations.usage import RunMeter
@@ -59,7 +59,7 @@ class PassedOn(OpenAIEndpoint):
         target, meter = await in_thread(self.chosen, asked)
         call = calls.Call(target, calls.request_of(asked, target), meter, asked.output)
         async with call.stack:
-            begun = await unless_gone(self.incoming, begin(call, asked, self.path))
+            _, begun = await until_end(begin(call, asked, self.path), incoming=self.incoming)
             if begun is None:
                 raise ClientGoneError
             headers = {"Content-Type": call.content_type}
