@@ -141,7 +141,7 @@ class RunAdapter(ABC, Generic[Frame]):
         self.has_ended = False
         # It ended with an error, because the text that was sent is not that of the answer.
         self.is_void = False
-        self.has_acted = False
+        self._has_acted = False
         # The text that was sent and the one that was to be sent, by key; kept for JSON only.
         self._json: dict[str, tuple[str, str]] | None = {} if config.wants_json else None
         self._has_begun = False
@@ -354,7 +354,7 @@ class RunAdapter(ABC, Generic[Frame]):
             return []
         name = message.props.get("name") or ""
         is_own = name not in self.client_tools
-        self.has_acted = self.has_acted or is_own
+        self._has_acted = self._has_acted or is_own
         show = self.own_call if is_own else self.client_call
         return show(call_id, name, message.props.get("arguments") or "{}")
 
@@ -393,7 +393,7 @@ class RunAdapter(ABC, Generic[Frame]):
         if self._error is not None:
             code = self._error.props.get("code") or "server_error"
             text = self._error.props.get("message") or self.words.failed
-        return Failure(code=code, text=text, data=data, has_acted=self.has_acted)
+        return Failure(code=code, text=text, data=data, has_acted=self._has_acted)
 
 
 class ProseAdapter(RunAdapter[Frame]):

@@ -91,7 +91,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
                     opening_of(log, adapter), incoming=self.incoming, patience=0
                 )
                 if end == "stops":
-                    raise await self.left(work, has_acted=adapter.has_acted)
+                    raise await self.left(work, has_acted=False)  # a call begins the stream
             if opening is None:
                 await stop(work)
             elif adapter.failure is not None and not seen and self.waits_for_text:

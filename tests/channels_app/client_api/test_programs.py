@@ -2,7 +2,8 @@
 second run of one that has acted."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,9 @@ from channels_app.client_api.openai.endpoints import ChatCompletions
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED
 from channels_app.client_api.run_adapter import Failure, RunAdapter, RunConfig
+from channels_app.rendering import follow_run
+from core.conversations import events, runs
+from core.database.transactions import atomic_write, in_thread
 from core.messages import Message, error_message, text_message, tool_call_message
 from core.models import Run, User
 from core.providers.failures import KINDS
@@ -256,6 +260,52 @@ def test_a_run_whose_tools_have_acted_goes_on_when_its_process_is_stopped() -> N
     assert "x-should-retry" not in asyncio.run(ChatCompletions().left(kept, has_acted=True)).headers
     run.refresh_from_db()
     assert run.cancel_requested_at is None
+
+
+async def stopped_after_a_call(body: Any, heads: dict[str, str]) -> gateway_data.Answer:
+    """Return the answer of a process that is stopped once a tool of the gateway was called."""
+    asking = asyncio.ensure_future(
+        gateway_data.call("POST", "/v1/chat/completions", orjson.dumps(body), heads)
+    )
+    try:
+        while (run := await Run.objects.afirst()) is None:
+            await asyncio.sleep(0)
+        await in_thread(act, run.pk)
+        return await asking
+    finally:
+        await end_tasks()
+
+
+def act(run_id: int) -> None:
+    """Claim a run, as a worker, and store a call of a tool in its log."""
+    (claimed,) = runs.claim(run_ids=[run_id], worker="w").values()
+    with atomic_write():
+        events.append_all_unheld([(claimed, 0, [OWN])])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_client_is_not_to_repeat_a_request_whose_run_has_called_a_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process is stopped right after the call; the run goes on."""
+    follow = follow_run.follow
+
+    async def followed(run: Run, **more: Any) -> AsyncGenerator[Any, None]:
+        async with aclosing(follow(run, **more)) as log:
+            async for event in log:
+                yield event
+                if event is not None and event["type"] == "tool_call":
+                    event_stream.stopping().set()
+
+    monkeypatch.setattr(follow_run, "follow", followed)
+    monkeypatch.setattr(event_stream, "ANSWER_SECONDS", 0.01)
+    user = User.objects.create(username="program")
+    body = {"model": "default", **RESTARTED["/v1/chat/completions"]}
+    found = asyncio.run(stopped_after_a_call(body, heads_of(user)))
+    run = Run.objects.get()
+    assert (found.status, found.headers["x-should-retry"]) == (503, "false")
+    assert run.public_id in found.body.decode()
+    assert (run.state, run.cancel_requested_at) == ("running", None)
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(60, ""), (60.5, "false"), (3600, "false")])
