@@ -1,6 +1,7 @@
 """Occurrences that cannot be fired, and those of which too many are due ([H12], [H13], [H53])."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,6 +43,14 @@ def breaking(error: Exception) -> Callable[..., Any]:
     return broken
 
 
+@contextmanager
+def broken() -> Iterator[None]:
+    """Let a defect break each message meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+        yield
+
+
 def test_h12_an_occurrence_that_breaks_is_tried_again_later_each_time_and_then_fails(
     chat: ChatSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,14 +75,11 @@ def test_h12_an_occurrence_that_breaks_is_tried_again_later_each_time_and_then_f
 
 
 @pytest.mark.parametrize("missed", ["once", "skip"])
-def test_h13_one_that_errors_held_up_was_not_missed(
-    chat: ChatSession, monkeypatch: pytest.MonkeyPatch, missed: str
-) -> None:
+def test_h13_one_that_errors_held_up_was_not_missed(chat: ChatSession, missed: str) -> None:
     """The gateway was on all the time: it does not say that it was off, and leaves nothing out."""
     schedule = made(chat, rule=DAILY, at=ONE, missed=missed)
     now = DUE
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+    with broken():
         for _ in range(4):
             fire(now)
             now = Occurrence.objects.get(schedule=schedule).look_at or now
@@ -83,14 +89,11 @@ def test_h13_one_that_errors_held_up_was_not_missed(
     assert not Occurrence.objects.filter(was_missed=True).exists()
 
 
-def test_h13_times_that_pass_while_errors_hold_one_up_were_not_missed(
-    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_h13_times_that_pass_while_errors_hold_one_up_were_not_missed(chat: ChatSession) -> None:
     """Of a reminder of each minute the next one is the next to come."""
     schedule = made(chat, rule="FREQ=MINUTELY", at=ONE)
     now = DUE
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+    with broken():
         for _ in range(4):
             fire(now)
             now = Occurrence.objects.get(schedule=schedule).look_at or now
@@ -99,23 +102,17 @@ def test_h13_times_that_pass_while_errors_hold_one_up_were_not_missed(
     assert texts() == ["⏰ take the pills\n\n_This was due at 13:00; an error held it up._"]
 
 
-def test_h13_one_that_was_missed_and_then_broke_comes_as_missed(
-    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_h13_one_that_was_missed_and_then_broke_comes_as_missed(chat: ChatSession) -> None:
     made(chat, at=ONE)
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+    with broken():
         fire(DUE + minutes(60))
     fire(DUE + minutes(61))
     assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
 
 
-def test_h13_one_that_broke_before_the_gateway_was_off_comes_as_missed(
-    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_h13_one_that_broke_before_the_gateway_was_off_comes_as_missed(chat: ChatSession) -> None:
     made(chat, at=ONE)
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryOutbound, "render", breaking(RuntimeError("a defect")))
+    with broken():
         fire(DUE)
     fire(DUE + minutes(60))
     assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
