@@ -37,6 +37,7 @@ from core.database.transactions import AWAY, in_thread
 from core.files import storage
 from core.lib import leases
 from core.lib.encryption import DecryptError
+from core.lib.text import is_clean
 from core.models import ChannelAccount, Delivery, StoredFile
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,19 @@ def account_of(row: ChannelAccount) -> Account:
     return Account(
         id=row.id, channel=row.channel, name=row.name, config=row.config, secrets=row.open_secrets()
     )
+
+
+def account_named(channel: str, name: str) -> tuple[ChannelAccount, Account] | None:
+    """Return an enabled account, for a call of its platform; None also where its secrets cannot be
+    decrypted.
+    """
+    if not is_clean(name):  # PostgreSQL would refuse the question
+        return None
+    row = ChannelAccount.objects.filter(channel=channel, name=name, enabled=True).first()
+    try:
+        return (row, account_of(row)) if row is not None else None
+    except DecryptError:
+        return None
 
 
 def without_secrets(row: ChannelAccount) -> Account:

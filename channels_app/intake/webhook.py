@@ -8,11 +8,8 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.views import EndpointRequest, endpoint, response
 from channels_app.base import Account, Call, ForgedCallError, TakesCalls
-from channels_app.delivery.sending import account_of
+from channels_app.delivery.sending import account_named
 from core.database.transactions import in_thread
-from core.lib.encryption import DecryptError
-from core.lib.text import is_clean
-from core.models import ChannelAccount
 
 DONE = b'{"ok":true}'
 
@@ -40,11 +37,7 @@ def find(channel: str, name: str) -> tuple[TakesCalls, Account] | None:
     stand still meanwhile.
     """
     found = registry.get(channel)
-    gateway = found.gateway if found is not None else None
-    if not isinstance(gateway, TakesCalls) or not is_clean(name):  # PostgreSQL would refuse it
+    if found is None or not isinstance(found.gateway, TakesCalls):
         return None
-    row = ChannelAccount.objects.filter(channel=channel, name=name, enabled=True).first()
-    try:
-        return (gateway, account_of(row)) if row is not None else None
-    except DecryptError:
-        return None
+    account = account_named(channel, name)
+    return (found.gateway, account[1]) if account is not None else None

@@ -11,12 +11,10 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.views import EndpointRequest, endpoint, json_response
 from channels_app.base import Account, ChannelError
-from channels_app.delivery.sending import account_of
+from channels_app.delivery import sending
 from channels_app.telegram import receive
 from core.database.batching import in_shared_transaction
 from core.database.transactions import in_thread
-from core.lib.encryption import DecryptError
-from core.lib.text import is_clean
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
@@ -69,19 +67,9 @@ async def account_named(name: str) -> Known | None:
 
 
 def find(name: str) -> Known | None:
-    if not is_clean(name):  # PostgreSQL would refuse the question
-        return None
-    row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
-    if row is None:
-        return None
-    try:
-        account = account_of(row)
-    except DecryptError:
-        return None
-    secret = account.secrets.get("webhook_secret")
-    if not secret:
-        return None
-    return Known(row, account, secret)
+    found = sending.account_named("telegram", name)
+    secret = found[1].secrets.get("webhook_secret") if found is not None else None
+    return Known(*found, secret) if found is not None and secret else None
 
 
 def clear_cache() -> None:
