@@ -9,6 +9,7 @@ from django.utils import timezone
 from allowlist import link_codes
 from allowlist.link_codes import Address
 from allowlist.models import AuditEntry, LinkCode
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, User
 from tests.channels_app.telegram.fake_api import FakeBotApi
 
@@ -111,7 +112,8 @@ def test_the_owner_is_known_after_the_code_was_sent(
     assert page.get("/first-run/phone/state").json()["is_known"] is False
     (row,) = bots()
     address = Address(account=row, kind="im", sender="5550")
-    assert link_codes.use(code=code, address=address, now=timezone.now()) == owner
+    with atomic_write():
+        assert link_codes.use(code=code, address=address, now=timezone.now()) == owner
     assert page.get("/first-run/phone/state").json()["is_known"] is True
     shown = page.get("/first-run/phone").content.decode()
     assert "The bot knows you." in shown
