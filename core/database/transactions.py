@@ -148,15 +148,19 @@ def writer_lock() -> Iterator[None]:
 
     Raises OperationalError at the deadline of the first; goes on without the second at its own. A
     second file queues the waiting processes: a process that has just written, with many threads
-    that want to write, cannot starve the others.
+    that want to write, cannot starve the others. Inside a transaction, which has SQLite's own lock,
+    neither is waited for: a thread that has them may be waiting for that one.
     """
+    if connection.in_atomic_block:
+        yield
+        return
     began, limit = time.monotonic(), _lock_seconds
     if not _write_lock.acquire(timeout=-1 if limit is None else limit):
         raise OperationalError("database is locked")
     try:
         name = str(connection.settings_dict["NAME"])
-        if connection.in_atomic_block or not Path(name).is_absolute():
-            yield  # already held, or a database in memory
+        if not Path(name).is_absolute():
+            yield  # a database in memory
             return
         gate, mine = lock_files(name)
         deadline = time.monotonic() + LOCK_FILE_SECONDS if limit is None else began + limit

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core.conversations import inbox, runs
+from core.database import transactions
 from core.database.writes import Do, Insert, Set, insert_or_find, write_all
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import settings
@@ -18,6 +19,14 @@ from tests.servers import wait_until
 def session(db: None, account: ChannelAccount, user: User) -> ChatSession:
     """Return a conversation."""
     return ChatSession.objects.create(user=user, account=account, chat="here")
+
+
+def is_write_lock_held() -> bool:
+    """Return whether another thread holds the lock of this process's writers."""
+    if transactions._write_lock.acquire(blocking=False):
+        transactions._write_lock.release()
+        return False
+    return True
 
 
 def rows_of(session: ChatSession, run: Run) -> tuple[InboundMessage, Message]:
@@ -110,6 +119,28 @@ def test_a_known_row_is_left_out_with_its_dependent_rows(session: ChatSession, o
     session.refresh_from_db()
     assert session.title == ("first" if others else "")
     assert InboundMessage.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_write_inside_a_transaction_waits_for_no_writer_that_waits_for_it() -> None:
+    """On SQLite: that one has the lock of our writers, and waits for the lock of the database."""
+    stored: list[User] = []
+
+    def other() -> None:
+        with transactions.atomic_write():
+            stored.append(User.objects.create(username="other"))
+        connection.close()
+
+    thread = threading.Thread(target=other)
+    with transaction.atomic():
+        User.objects.create(username="mine")
+        thread.start()
+        if connection.vendor == "sqlite":
+            wait_until(is_write_lock_held, what="the other writer")
+        with transactions.atomic_write():
+            User.objects.create(username="mine too")
+    thread.join(20)
+    assert len(stored) == 1
 
 
 def test_no_writes_are_no_round_trip(db: None) -> None:
