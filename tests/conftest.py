@@ -31,6 +31,7 @@ from tests.run import (
     DAYS,
     EITHER,
     EVERY_DAY,
+    FILE_DAYS,
     IN_TURN,
     ONCE,
     ONCE_UNMEASURED,
@@ -96,7 +97,7 @@ def number_of(nodeid: str) -> int:
 
 def either_of(nodeid: str) -> str:
     """Return the database of a test that may run on either."""
-    return ("first", "second")[number_of(nodeid) % 2]
+    return "first" if number_of(nodeid) % 5 in (0, 1) else "second"
 
 
 def runs_on(which: str, item: pytest.Item) -> bool:
@@ -130,11 +131,11 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
 def is_of_today(nodeid: str) -> bool:
     """Return whether a slow test runs today: the dearest on one of DAYS, by its name, the others
-    every other day, by that of their file."""
+    on one of FILE_DAYS, by that of their file."""
     if nodeid.startswith(IN_TURN):
         return is_in_turn(number_of(nodeid) // 2, parts=DAYS)
     file = nodeid.split("::", maxsplit=1)[0]
-    return file.startswith(EVERY_DAY) or is_in_turn(number_of(file), parts=2)
+    return file.startswith(EVERY_DAY) or is_in_turn(number_of(file), parts=FILE_DAYS)
 
 
 # At the top of a module whose tests are all slow.

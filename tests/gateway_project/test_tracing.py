@@ -22,6 +22,7 @@ from tests.models_chaos.owner import signed_in
 from tests.otlp import Received, Receiver
 from tests.servers import wait_until
 
+pytestmark = pytest.mark.slow
 CANARY = "zorvillex"
 SUMMARY = {
     "plugin_id": "summarize",

@@ -21,6 +21,7 @@ SUMMARY = {
     "capability_id": "summarize_text",
     "parameters": {"text": "A long text. " * 50},
 }
+pytestmark = pytest.mark.slow
 SCRIPT = [
     {"match": "", "after_tool": True, "steps": [{"text": f"It is noon, {SECRET}."}]},
     {"match": "^sum", "steps": [{"tool": "route_to_plugin", "arguments": SUMMARY}]},
