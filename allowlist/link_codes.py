@@ -181,7 +181,8 @@ def _normal(address: Address) -> str:
 def _spend(address: Address, value: str, now: datetime) -> None:
     """Count an attempt. Raises WrongCode when the limit of this sender or account is reached."""
     tried = LinkAttempt.objects.filter(account=address.account)
-    tried.filter(at__lte=now - WINDOW).delete()
+    # After the clock was set back, attempts of later times would count until it gets there.
+    tried.filter(Q(at__lte=now - WINDOW) | transactions.ahead("at", most=WINDOW, now=now)).delete()
     if _is_spent(address, value) or tried.count() >= ACCOUNT_ATTEMPTS:
         raise TooManyCodes(gettext("Too many wrong codes. Try again in an hour."))
 

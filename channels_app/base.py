@@ -34,6 +34,9 @@ Trouble = Literal[
     "too_large",
 ]
 
+# Seconds. A platform or a plugin that asks for more is wrong.
+MOST_RETRY_AFTER = 86_400.0
+
 
 class Capability(StrEnum):
     """Optional abilities of a channel besides sending and replying; each has a protocol."""
@@ -55,8 +58,9 @@ class Capability(StrEnum):
 class ChannelError(Exception):
     """The platform did not accept a request.
 
-    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested.
-    ``unsure``: the request went out and its outcome is unknown (read time-out, connection lost).
+    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested, at
+    most a day; it requested none where they are not above 0. ``unsure``: the request went out and
+    its outcome is unknown (read time-out, connection lost).
     ``trouble``: a state of the chat or the account to report to its owner, or ``form``: the
     platform refused a rich form (:class:`RendersRich`), or ``too_large``: it takes no file of this
     size, and gets the link. ``moved_to`` is the new id of a chat that was ``migrated``.
@@ -75,7 +79,8 @@ class ChannelError(Exception):
         """Take the platform's description, without secrets."""
         super().__init__(message)
         self.permanent = permanent
-        self.retry_after = retry_after
+        seconds = retry_after if retry_after and retry_after > 0 else None  # NaN is not above 0
+        self.retry_after = seconds and min(seconds, MOST_RETRY_AFTER)
         self.unsure = unsure
         self.trouble: Trouble = trouble
         # Neither the chat's nor the account's: another message may be accepted.
@@ -140,7 +145,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of an account: ``problem`` in the platform's words (empty: healthy) and numbers."""
+    """The state of an account: ``problem`` in the platform's words (empty: healthy) and facts;
+    those whose names end in ``_at`` are seconds since 1970.
+    """
 
     problem: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """Channel accounts in the admin: add, enable, test ([C1])."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -192,5 +193,6 @@ def channel_id(request: HttpRequest, account: ChannelAccount | None) -> str:
 def fact(name: str, value: object) -> str:
     """Format one value that a platform reported; ``…_at`` are seconds since 1970."""
     if name.endswith("_at") and isinstance(value, int):
-        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
+        with suppress(ValueError, OverflowError, OSError):  # of another unit
+            return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
     return visible_line(str(value), 200)

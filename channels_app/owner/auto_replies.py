@@ -18,9 +18,10 @@ from core.models import ChannelAccount
 MOST_CHARACTERS = 1000
 # A flood of unknown senders must not cause a flood of replies: the platform would mute the bot.
 LINES_AN_HOUR = 60
-ANSWERED_SINCE = Values(
+ANSWERED_BETWEEN = Values(
     lambda: UnknownRequest.objects.filter(
-        answered_at__gt=Param("since", DateTimeField())
+        answered_at__gt=Param("since", DateTimeField()),
+        answered_at__lte=Param("now", DateTimeField()),
     ).values_list("id")[:LINES_AN_HOUR]
 )
 
@@ -32,7 +33,7 @@ def send_denied_reply(request: UnknownRequest, *, now: datetime) -> None:
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)
     if not line:
         return
-    if len(ANSWERED_SINCE(since=now - timedelta(hours=1))) == LINES_AN_HOUR:
+    if len(ANSWERED_BETWEEN(since=now - timedelta(hours=1), now=now)) == LINES_AN_HOUR:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(answered_at=now)
     send(request, key=f"denied:{request.account_id}:{request.sender}", line=line)

@@ -179,7 +179,9 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
         moved = str(parameters["migrate_to_chat_id"])
         return ChannelError(words, trouble="migrated", moved_to=moved)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return ChannelError(words, retry_after=float(parameters.get("retry_after") or 1))
+        asked = parameters.get("retry_after")
+        asked = asked if isinstance(asked, int | float) and asked > 0 else 1
+        return ChannelError(words, retry_after=asked)
     if status == HTTPStatus.NOT_FOUND and "method" in words.lower():  # not the token's fault
         return ChannelError(words, permanent=True)
     if status in {401, 404}:
@@ -203,6 +205,7 @@ def said_in(payload: bytes) -> tuple[str, dict[str, Any]]:
     try:
         said = json.loads(payload)
         parameters = said.get("parameters")
-        return str(said.get("description") or ""), parameters or {}
+        description = str(said.get("description") or "")
+        return description, parameters if isinstance(parameters, dict) else {}
     except (ValueError, AttributeError, RecursionError):
         return "", {}

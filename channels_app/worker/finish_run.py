@@ -59,7 +59,8 @@ def opening_of(run: Run) -> Message:
 
 def closing_of(run: Run, outcome: runs.Outcome, failure: ProviderError | None = None) -> Message:
     """Return the last event of a run's log."""
-    duration = (timezone.now() - run.created_at).total_seconds()
+    # The clock may have been set back meanwhile.
+    duration = max(0.0, (timezone.now() - run.created_at).total_seconds())
     return stream_end(
         status=STATUS[outcome.state],
         request_id=run.public_id,

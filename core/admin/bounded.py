@@ -4,7 +4,7 @@ A list shows the newest WINDOW rows; its filters, search, order and count are ab
 below it leads to the rows before them.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +98,10 @@ def parsed(until: str, by: Any) -> int | datetime | None:
         return int(until) if is_number(until) else None
     try:
         found = parse_datetime(until)
-    except ValueError:
+        # In UTC the year may be below 1 or above 9999, where no database finds rows.
+        return None if found is None or is_naive(found) else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return None if found is None or is_naive(found) else found
 
 
 def with_public_id(rows: QuerySet[Any], words: str, paths: tuple[str, ...]) -> QuerySet[Any] | None:

@@ -1,6 +1,7 @@
 """Calls of tools that a model's answer makes: read, made side by side, each within its time."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -23,6 +24,11 @@ MOST_NAME = 256  # characters of a call's name in one piece
 # Characters of an id. LiteLLM's may have thousands: it writes a vendor's signature into them.
 MOST_ID = 100
 MOST_EXTRAS = 32  # calls of an answer whose ``extra`` is kept: each may be large
+MOST_DIGITS = 20  # of a number of 64 bits, with its sign
+
+
+class LongNumberError(orjson.JSONEncodeError):
+    """A whole number of JSON has more than 64 bits."""
 
 
 @dataclass(slots=True)
@@ -97,11 +103,19 @@ def is_whole(call: Call) -> bool:
 
 def parsed(arguments: str) -> Any:
     """Return the JSON value in a text of arguments. Raises JSONDecodeError, and JSONEncodeError for
-    one that is nested more deeply than can be written again.
+    one that is nested more deeply than can be written again; LongNumberError is one of these.
     """
-    value = orjson.loads(arguments)
-    orjson.dumps(value)
-    return value
+    orjson.dumps(orjson.loads(arguments))
+    return json.loads(arguments, parse_int=whole)
+
+
+def whole(digits: str) -> int:
+    """Return a whole number of JSON. Raises LongNumberError where orjson would round it: a tool
+    would get another number than the one that was shown and allowed.
+    """
+    if len(digits) > MOST_DIGITS or not -(2**63) <= int(digits) < 2**64:
+        raise LongNumberError
+    return int(digits)
 
 
 def arguments_of(call: Call) -> dict[str, Any] | str:
@@ -110,6 +124,8 @@ def arguments_of(call: Call) -> dict[str, Any] | str:
         arguments = parsed(call.arguments or "{}")
     except orjson.JSONDecodeError:
         return "The arguments are not valid JSON."
+    except LongNumberError:
+        return "A number in the arguments has more than 64 bits. Write it as a text."
     except orjson.JSONEncodeError:
         return "The arguments are nested too deeply."
     return arguments if isinstance(arguments, dict) else "The arguments must be a JSON object."

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from core.agent.calling import parsed
 from core.tools.base import Tool
 
 PROMISE_CHARACTERS = 400
@@ -126,8 +127,8 @@ def pieces(text: str) -> list[str]:
 def of_json(piece: str, names: set[str]) -> Wanted | None:
     """Parse ``{"name": …, "arguments": {…}}`` and its variants."""
     try:
-        value = orjson.loads(piece)
-    except orjson.JSONDecodeError:
+        value = parsed(piece)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value = value["tool_calls"]
@@ -149,8 +150,8 @@ def arguments_of(value: dict[str, Any]) -> dict[str, Any]:
         given = value.get(key)
         if isinstance(given, str):
             try:
-                given = orjson.loads(given)
-            except orjson.JSONDecodeError:
+                given = parsed(given)
+            except (orjson.JSONDecodeError, orjson.JSONEncodeError):
                 continue
         if isinstance(given, dict):
             return given

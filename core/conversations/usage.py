@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 BYTES_A_TOKEN = 3
 MESSAGE_TOKENS = 8  # of the chat's form, for each message and tool
 IMAGE_TOKENS = 1600
+# A client may allow more tokens, up to 2**63 - 1, than a price can be searched in.
+LONGEST_ANSWER = 2**31 - 1
 # The day of an older call is that of yesterday: days before are summed up.
 OLDEST = timedelta(days=1)
 WAIT_SECONDS = 20.0
@@ -304,9 +306,8 @@ def columns_of(used: Usage) -> dict[str, int]:
 def wanted_tokens(model: ModelInfo, request: ModelRequest) -> int:
     """Return the longest answer that the request allows, else the model."""
     asked = [request.options[name] for name in LIMITS & request.options.keys()]
-    return (
-        max(1, int(min(each for each in asked if each))) if any(asked) else model.max_output_tokens
-    )
+    wanted = min((each for each in asked if each), default=model.max_output_tokens)
+    return max(1, min(int(wanted), LONGEST_ANSWER))
 
 
 def most_prompt_tokens(request: ModelRequest) -> int:

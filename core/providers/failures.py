@@ -24,6 +24,7 @@ REASON_CHARACTERS = 500
 BODY_BYTES = 64 * 1024  # of an error's body, more is not read
 DEFAULT_RETRY_SECONDS = 1.0
 RATE_LIMIT_SECONDS = 2.0
+MOST_ASKED_SECONDS = 31 * 86_400.0  # quotas are those of a month at most
 # Strings that look like credentials never reach a log, a page or a user.
 SECRET = re.compile(
     r"(?i)\b(?:sk|pk|rk|gsk|xai|key|AIza)[-_][\w*.-]{4,}|\bAIza[\w-]{16,}|bearer\s+[\w.*~+/-]+=*"
@@ -458,13 +459,13 @@ def google_seconds(details: list[dict[str, Any]]) -> float | None:
 
 def openrouter_seconds(details: list[dict[str, Any]]) -> float | None:
     """Return the seconds until the reset in OpenRouter's error, which is in milliseconds since
-    1970; None for one that is over.
+    1970; None for one that is over, or too far away.
     """
     headers = (each.get("headers") for each in details)
     resets = [str(each.get("X-RateLimit-Reset")) for each in headers if isinstance(each, dict)]
     moment = next((int(each) / 1000 for each in resets if MILLISECONDS.fullmatch(each)), 0.0)
     left = moment - datetime.now(UTC).timestamp()
-    return left if left > 0 else None
+    return left if 0 < left <= MOST_ASKED_SECONDS else None
 
 
 def is_of_day(details: list[dict[str, Any]]) -> bool:
@@ -491,7 +492,7 @@ def text_of_page(body: bytes) -> str:
 
 def wait_seconds(headers: Mapping[str, str]) -> float | None:
     """Return the seconds in ``Retry-After`` (seconds or a date) or ``retry-after-ms``; None for
-    none, or what is no time.
+    none, and for what is no time to wait, such as the moment itself in seconds since 1970.
     """
     try:
         if milliseconds := headers.get("retry-after-ms"):
@@ -501,13 +502,13 @@ def wait_seconds(headers: Mapping[str, str]) -> float | None:
     except KeyError:
         return None
     except ValueError:
-        return until(headers.get("retry-after", ""))
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+        seconds = until(headers.get("retry-after", ""))
+    return max(0.0, seconds) if seconds <= MOST_ASKED_SECONDS else None  # NaN is not, either
 
 
-def until(date: str) -> float | None:
-    """Return the seconds until an HTTP date; None for an invalid one."""
+def until(date: str) -> float:
+    """Return the seconds until an HTTP date; infinitely many for an invalid one."""
     try:
-        return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
+        return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
     except (TypeError, ValueError, OverflowError):  # the last: of a year of thirty digits
-        return None
+        return math.inf

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from core.lib import disk
@@ -74,7 +74,10 @@ def read(folder: Path) -> Manifest:
         data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             raise BackupError(f"{folder} was made by a newer version: format {data['format']}.")
-        return Manifest(**{**data, "files": [Stored(**each) for each in data["files"]]})
+        found = Manifest(**{**data, "files": [Stored(**each) for each in data["files"]]})
+        if found.moment.utcoffset() != timedelta(0):
+            raise ValueError(found.made_at)
+        return found
     except OSError as error:
         raise BackupError(f"{folder} is no backup: {MANIFEST} cannot be read.") from error
     except (ValueError, KeyError, TypeError) as error:

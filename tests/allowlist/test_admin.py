@@ -964,6 +964,24 @@ def test_c1_the_secrets_of_an_account_go_in_and_never_come_out(
     assert "cannot be opened" in page(owner_client, base)
 
 
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        (1_764_408_000, "2025-11-29 09:20 UTC"),
+        (1_764_408_000_000, "1764408000000"),
+        (-(10**12), "-1000000000000"),
+        (10**18, "1000000000000000000"),
+        (10**30, "1" + "0" * 30),
+    ],
+)
+def test_a_time_that_a_platform_reports_in_another_unit_is_shown_as_it_is(
+    owner_client: Client, telegram: ChannelAccount, at: int, shown: str
+) -> None:
+    """It would stop the page of all accounts, until the platform reports another one."""
+    ChannelAccount.objects.update(health={"last_error_at": at})
+    assert f"last error at: {shown}" in page(owner_client, "/admin/core/channelaccount/")
+
+
 def test_an_account_is_changed_with_before_and_after_in_the_audit(
     owner_client: Client, telegram: ChannelAccount
 ) -> None:

@@ -140,6 +140,17 @@ def test_five_wrong_codes_an_hour_and_then_not_even_the_right_one(
     assert not LinkAttempt.objects.exists()
 
 
+def test_wrong_codes_of_a_time_before_which_the_clock_was_set_back_do_not_count(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """Else their sender could link nothing until it gets there; of 200, no sender could."""
+    ahead = now + timedelta(days=365)
+    for number in range(5):
+        say(memory, ahead, f"/link AAAA-AAA{number + 2}")
+    say(memory, now, f"/link {asked(telegram, now)}")
+    assert user_of(memory, now) == ann
+
+
 def test_an_account_is_held_to_200_wrong_codes_an_hour(
     memory: ChannelAccount, ann: User, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,8 @@ def test_a3_a_flood_of_unknown_senders_gets_sixty_replies_an_hour(
     assert Delivery.objects.count() == 60
     say(telegram, now + timedelta(hours=1), "41")
     assert told(telegram, "41") == ["Please wait."]
+    say(telegram, now - timedelta(days=1), "42")  # the clock was set back
+    assert told(telegram, "42") == ["Please wait."]
 
 
 def flood(account: ChannelAccount, now: datetime, *, senders: int, each: int) -> None:

@@ -22,7 +22,7 @@ from channels_app.agent_sessions import sessions
 from channels_app.asgi import throttling
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.owner import backups, notices
-from channels_app.worker import account_watcher
+from channels_app.worker import account_watcher, finish_run
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs, outbox, push_messages, runs
@@ -607,3 +607,11 @@ def test_a_rate_does_not_count_events_of_the_brokers_future() -> None:
     seconds = client.time()[0] + 3600
     client.lpush(key, seconds * 1000, seconds * 1000)
     rate.everywhere(subject="a", limit=2)
+
+
+def test_an_answer_that_ends_before_its_question_came_took_no_time() -> None:
+    """By a clock that was set back meanwhile: clients show it."""
+    run = Run(public_id="r", created_at=timezone.now() + timedelta(hours=1))
+    end = finish_run.closing_of(run, runs.Outcome(state=Run.State.SUCCEEDED))
+    data: Any = end.props["data"]
+    assert data["duration_ms"] == 0

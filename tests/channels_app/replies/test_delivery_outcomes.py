@@ -236,6 +236,38 @@ def test_a_limit_of_the_platform_is_waited_out_exactly(
     assert stored(row).state == State.PENDING
 
 
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [
+        (0.0, None),
+        (-5.0, None),
+        (float("nan"), None),
+        (1, 1),
+        (1e300, 86_400.0),
+        (float("inf"), 86_400.0),
+        pytest.param(10**400, 86_400.0, id="10**400"),
+    ],
+)
+def test_a_limit_that_is_no_time_neither_stops_nor_floods_a_worker(
+    asked: float,
+    waited: float | None,
+    account: ChannelAccount,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a wait it is a failure as others, after which the pauses grow."""
+    pacer = Pacer(0.0)
+    monkeypatch.setattr(outbound, "pacer", lambda: pacer)
+    row = put(account)
+    refuse(ChannelError("too many", retry_after=asked))
+    found = deliver(row)
+    assert found is not None
+    assert found.seconds >= 1
+    assert [each["seconds"] for each in pacer.held] == ([] if waited is None else [waited])
+    again = stored(row)
+    assert (again.state, again.tries) == (State.PENDING, int(waited is None))
+    assert again.retry_at is not None
+
+
 def test_the_next_try_after_a_failure_is_a_little_late(
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

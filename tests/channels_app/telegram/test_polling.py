@@ -213,6 +213,11 @@ def test_the_connection_test_shows_the_bot_or_telegrams_error(local: Local) -> N
     ("status", "body", "permanent", "retry_after", "unsure", "trouble"),
     [
         (429, b'{"parameters": {"retry_after": 7}}', False, 7.0, False, ""),
+        (429, b'{"parameters": {"retry_after": "soon"}}', False, 1, False, ""),
+        (429, b'{"parameters": {"retry_after": [7]}}', False, 1, False, ""),
+        (429, b'{"parameters": {"retry_after": NaN}}', False, 1, False, ""),
+        (429, b'{"parameters": {"retry_after": 1e400}}', False, 86_400, False, ""),
+        (429, b'{"parameters": ["retry_after"]}', False, 1, False, ""),
         (409, b'{"description": "Conflict: terminated by other getUpdates request"}', False, None,
          False, "conflict"),
         (400, b'{"description": "Bad Request: can\'t parse entities"}', True, None, False, ""),

@@ -129,6 +129,11 @@ def test_l3_arguments_that_are_nested_too_deeply_are_no_call() -> None:
     assert written(f'{{"name": "web_search", "arguments": {{"query": {deep}}}}}') is None
 
 
+def test_l3_arguments_with_a_number_that_would_be_rounded_are_no_call() -> None:
+    call = f'{{"name": "web_search", "arguments": {{"query": {2**70}}}}}'
+    assert written(call) is None
+
+
 def test_l3_the_rest_of_the_arguments_counts_without_a_mapping() -> None:
     assert written("web_search(query='cats', **{'a': 1})") == CATS
     beside = '{"name": "web_search", "arguments": "no JSON", "query": "cats"}'

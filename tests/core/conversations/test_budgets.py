@@ -221,6 +221,15 @@ async def test_money_is_reserved_at_the_price_of_the_model(claimed: Claimed) -> 
     assert (await in_thread(period, limit)).start.day == 1
 
 
+async def test_an_answer_that_may_be_as_long_as_a_number_can_say_is_reserved_like_others(
+    claimed: Claimed,
+) -> None:
+    await in_thread(lambda: budget(DOLLAR, unit="money"))
+    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    asked = replace(REQUEST, options={"max_tokens": 2**63 - 1})
+    assert await meter.reserve(PRICED, asked) == 480
+
+
 async def test_a_message_counts_once_a_run(claimed: Claimed, no_waiting: None) -> None:
     limit = await in_thread(lambda: budget(2, unit="messages"))
     run = await in_thread(claimed)

@@ -330,6 +330,7 @@ def test_calls_of_tools_are_part_of_a_prompt() -> None:
         ({"max_completion_tokens": 6}, 6),
         ({"max_tokens": 5, "max_completion_tokens": 6}, 5),
         ({"max_tokens": 9999}, 9999),
+        ({"max_tokens": 2**63 - 1}, 2**31 - 1),
         ({"max_tokens": None}, ANSWER),
         ({"max_tokens": None, "max_completion_tokens": 6}, 6),
         ({"max_tokens": 0}, ANSWER),

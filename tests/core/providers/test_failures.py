@@ -348,6 +348,10 @@ def test_every_kind_has_words_for_all() -> None:
         ({"retry-after": "-5"}, 0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e300"}, None),
+        ({"retry-after": "1796000000"}, None),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, None),
+        ({"retry-after": "2678400"}, 2_678_400),
         ({"retry-after": f"Fri, 31 Dec {'9' * 30} 23:59:59 GMT"}, None),
         ({"retry-after": f"Fri, 31 Dec 2026 23:59:59 +{'9' * 20}"}, None),
         ({"retry-after-ms": "nan"}, None),
@@ -365,6 +369,7 @@ def test_a_server_says_how_long_to_wait_in_several_ways(
     [
         (2 * 3600 * 1000 - 500, "in 2 h"),
         (-1000, "later"),
+        (10**12, "later"),
         (None, "later"),
     ],
 )

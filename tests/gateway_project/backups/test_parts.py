@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import sqlite3
@@ -234,6 +235,21 @@ def test_x43_a_damaged_manifest_is_said_in_a_sentence(tmp_path: Path, text: str)
     (tmp_path / manifest.MANIFEST).write_text(text)
     with pytest.raises(BackupError):
         manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "made_at",
+    ["", "x", 7, "2026-13-01T00:00:00+00:00", "2026-02-01T00:00:00", "0001-01-01T00:00:00+14:00"],
+)
+def test_x43_a_wrong_time_in_a_manifest_is_found_before_anything_is_restored(
+    tmp_path: Path, made_at: object
+) -> None:
+    """Else all is brought back, and the home does not start."""
+    folder = empty(tmp_path, START, [])
+    path = folder / manifest.MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), "made_at": made_at}))
+    with pytest.raises(BackupError, match="damaged"):
+        manifest.read(folder)
 
 
 def test_x43_two_backups_at_once_are_refused(tmp_path: Path) -> None:
