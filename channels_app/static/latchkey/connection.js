@@ -59,6 +59,12 @@ export class Connection {
     socket.onclose = (event) => this.#closed(socket, event.code, opened);
   }
 
+  /** Connect now, or look whether the connection is still there: that of a page that slept may be dead. */
+  wake() {
+    if (this.isOpen) this.#ping();
+    else this.start();
+  }
+
   /** Send a frame; false when there is no connection to send it on. */
   send(frame) {
     if (!this.isOpen) return false;
@@ -88,10 +94,12 @@ export class Connection {
 
   #waitForBeat() {
     this.#clock.clear(this.#beat);
-    this.#beat = this.#clock.set(() => {
-      this.send({ type: "ping" });
-      this.#deadline = this.#clock.set(() => this.restart(), PATIENCE);
-    }, HEARTBEAT);
+    this.#beat = this.#clock.set(() => this.#ping(), HEARTBEAT);
+  }
+
+  #ping() {
+    this.send({ type: "ping" });
+    this.#deadline ??= this.#clock.set(() => this.restart(), PATIENCE);
   }
 
   #closed(socket, code, opened) {

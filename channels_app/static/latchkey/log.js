@@ -3,7 +3,7 @@
 
 import { el, icon, scrolling } from "./dom.js";
 import { filled, gettext } from "./texts.js";
-import { greeting } from "./time.js";
+import { greeting, shortTime } from "./time.js";
 
 const NEAR_END = 96;
 const MOMENT = 1000;
@@ -12,6 +12,7 @@ export class Log {
   #scroll = document.querySelector("#scroll");
   #list = document.querySelector("#log");
   #welcome = document.querySelector("#welcome");
+  #greeting = document.querySelector("#greeting");
   #title = document.querySelector("#title");
   #toEnd = document.querySelector("#to-end");
   #earlier = document.querySelector("#earlier");
@@ -28,10 +29,6 @@ export class Log {
     const resized = new ResizeObserver(() => this.#following && this.toEnd());
     for (const node of [this.#list, this.#scroll]) resized.observe(node);
     for (const name of ["click", "focusin"]) this.#list.addEventListener(name, ({ target }) => this.#unfolded(target));
-    const hello = document.querySelector("#greeting");
-    const name = document.body.dataset.firstName;
-    const words = greeting(new Date().getHours());
-    hello.textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
     for (const button of this.#welcome.querySelectorAll("[data-suggest]")) {
       button.addEventListener("click", () => suggest(button.dataset.suggest));
     }
@@ -105,6 +102,14 @@ export class Log {
 
   showWelcome(shown) {
     this.#welcome.hidden = !shown;
+    const name = document.body.dataset.firstName;
+    const words = greeting(new Date().getHours());
+    this.#greeting.textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
+  }
+
+  /** Write the times of the messages as of now: a page that was left open has those of another day. */
+  renewTimes() {
+    for (const node of this.#list.querySelectorAll("time")) node.textContent = shortTime(new Date(node.dateTime));
   }
 
   setTitle(title) {

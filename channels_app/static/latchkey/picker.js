@@ -157,7 +157,7 @@ export class Picker {
   }
 
   #open() {
-    if (this.#panel) return;
+    if (this.#panel || this.#shown === null) return; // the button still shows another chat's
     this.#panel = el("div.picker-panel", {
       onkeydown: (event) => this.#pressed(event),
       onfocusout: (event) => {
