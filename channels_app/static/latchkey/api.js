@@ -33,7 +33,7 @@ export async function call(path, body) {
   return answer;
 }
 
-// Not one of our own answers: a form token of another session, or a proxy in between, whose sign-in may be 200.
+// Not one of our own answers: a form token of another session, or a proxy in between.
 function refused(status) {
   return filled(gettext("The gateway answered with HTTP {status}. Reload the page and try again."), { status });
 }

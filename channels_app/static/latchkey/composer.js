@@ -30,7 +30,7 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
-    if (isPhone()) this.#text.removeAttribute("aria-describedby"); // keys that a phone has not
+    if (isPhone()) this.#text.removeAttribute("aria-describedby");
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("paste", (event) => this.#pasted(event));
     this.#text.addEventListener("keydown", (event) => this.#key(event));
@@ -45,7 +45,7 @@ export class Composer {
     if (typed) this.add(typed);
   }
 
-  /** Write for this chat now: its draft comes back. A text in the making keeps its caret where the chat only loads anew. */
+  /** Write for this chat now: its draft comes back; where only the chat loads anew, the caret stays. */
   open(chat) {
     const place = chat ?? "new";
     if (place === this.#chat) return;

@@ -6,7 +6,7 @@ const LONGEST_WAIT = 15_000;
 const HEARTBEAT = 25_000;
 const PATIENCE = 10_000;
 
-export const CLOSE = { SIGNED_OUT: 4401, ORIGIN: 4403, OTHER_PERSON: 4409, TOO_LARGE: 4413, TOO_MANY: 4429 };
+const CLOSE = { SIGNED_OUT: 4401, OTHER_PERSON: 4409, TOO_MANY: 4429 };
 
 export class Connection {
   #open;
@@ -59,7 +59,7 @@ export class Connection {
     socket.onclose = (event) => this.#closed(socket, event.code, opened);
   }
 
-  /** Connect now, or look whether the connection is still there: that of a page that slept may be dead. */
+  /** Connect, or look whether the connection is there: that of a page that slept may be dead. */
   wake() {
     if (this.isOpen) this.#ping();
     else this.start();

@@ -14,12 +14,12 @@ const policy = globalThis.trustedTypes?.createPolicy("latchkey", {
 /** Whether one writes with fingers. */
 export const isPhone = () => matchMedia("(pointer: coarse)").matches;
 
-/** Whether a key is an input method's that composes, as Enter, which chooses a word. Safari says it by the code. */
+/** Whether an input method composes: then Enter chooses a word. Safari says it by the code. */
 export function isComposing(event) {
   return event.isComposing || event.keyCode === 229;
 }
 
-/** Whether a key sends what is written. On a phone Enter alone begins a new line: no other key there does. */
+/** Whether a key sends what is written; on a phone Enter begins a new line. */
 export function isSending(event) {
   if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return false;
   return event.ctrlKey || event.metaKey || !isPhone();
@@ -65,7 +65,7 @@ export function setServerHtml(element, html) {
   element.innerHTML = policy ? policy.createHTML(html) : html;
 }
 
-/** Register the service worker. Rejects where that is not allowed, as with a certificate that is not trusted. */
+/** Register the service worker; rejects where none may be. */
 export function registerServiceWorker() {
   const address = policy ? policy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;
   return navigator.serviceWorker.register(address, { scope: "/", updateViaCache: "none" });

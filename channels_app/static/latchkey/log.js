@@ -12,7 +12,6 @@ export class Log {
   #scroll = document.querySelector("#scroll");
   #list = document.querySelector("#log");
   #welcome = document.querySelector("#welcome");
-  #greeting = document.querySelector("#greeting");
   #title = document.querySelector("#title");
   #toEnd = document.querySelector("#to-end");
   #earlier = document.querySelector("#earlier");
@@ -104,10 +103,10 @@ export class Log {
     this.#welcome.hidden = !shown;
     const name = document.body.dataset.firstName;
     const words = greeting(new Date().getHours());
-    this.#greeting.textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
+    document.querySelector("#greeting").textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
   }
 
-  /** Write the times of the messages as of now: a page that was left open has those of another day. */
+  /** Times of a page that was left open may be of another day. */
   renewTimes() {
     for (const node of this.#list.querySelectorAll("time")) node.textContent = shortTime(new Date(node.dateTime));
   }

@@ -2,7 +2,7 @@
 // when the answer is complete, the server's own rendering takes its place. It makes no links and
 // no images, so nothing in a half-written answer can be clicked or loaded.
 
-// No text makes one of these patterns slow: of what follows each repetition, nothing can be part of it.
+// None is slow: what follows a repetition cannot be part of it.
 const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))(?![^`]*`)\s*(\S*)/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/s;
 const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
@@ -117,7 +117,7 @@ function readBlock(lines, at, depth) {
   const fence = FENCE.exec(line);
   if (fence) return readCode(lines, at, fence);
   const heading = HEADING.exec(line);
-  if (heading) return [{ type: "heading", level: heading[1].length, text: headingText(heading[2]) }, at + 1];
+  if (heading) return [{ type: "heading", level: heading[1].length, text: heading[2].trimEnd().replace(/\s#+$/, "").trimEnd() }, at + 1];
   if (RULE.test(line)) return [{ type: "rule" }, at + 1];
   if (depth < MAX_DEPTH && QUOTE.test(line)) return readQuote(lines, at, depth);
   if (depth < MAX_DEPTH && ITEM.test(line)) return readList(lines, at, depth);
@@ -125,11 +125,6 @@ function readBlock(lines, at, depth) {
     return readTable(lines, at);
   }
   return readParagraph(lines, at);
-}
-
-/** The text of a heading without the marks that close it. */
-function headingText(text) {
-  return text.trimEnd().replace(/\s#+$/, "").trimEnd();
 }
 
 function readCode(lines, at, [, indent, fence, language]) {

@@ -15,7 +15,6 @@ const UNREAD = gettext("The list of chats could not be loaded.");
 export class Sidebar {
   #sessions = [];
   #current = null;
-  // Per user: another user of this tab does not know them.
   #key = `latchkey.unread.${document.body.dataset.person}`;
   #unread = new Set(JSON.parse(tabStorage.getItem(this.#key) ?? "[]"));
   #hits = null;
@@ -98,7 +97,7 @@ export class Sidebar {
       this.#keepUnread();
     }
     if (session === undefined) {
-      // A list on its way has a chat that is at work, but not its end; each piece of an answer comes here.
+      // Each piece of an answer comes here; a list on its way has its chat, but not its end.
       if (!busy || this.#reading === null) this.refresh();
       return;
     }
@@ -170,7 +169,7 @@ export class Sidebar {
     if (focused >= 0) this.#focusAgain(before[focused].dataset.id, focused);
   }
 
-  /** The Tab key stops at one chat, the focused or the open one; arrows lead to the others. */
+  /** The Tab key stops at one chat; arrows lead to the others. */
   #stopAt(row) {
     for (const each of this.#list.querySelectorAll("a, button")) each.tabIndex = row?.contains(each) ? 0 : -1;
   }

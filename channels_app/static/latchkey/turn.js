@@ -9,8 +9,7 @@ import { around, filled, gettext, LOCALE } from "./texts.js";
 import { timeNode } from "./time.js";
 
 const LONG_MESSAGE = 900;
-// A message that was just sent has no kinds of files yet.
-const RECORDING = /\.(?:aac|flac|m4a|mp3|oga|ogg|opus|wav)$/i;
+const RECORDING = /\.(aac|flac|m4a|mp3|og[ag]|opus|wav)$/i;
 
 export class Turn {
   #views = new Map();
@@ -161,9 +160,7 @@ export class Turn {
   /** Show why the message was refused, and say it; its text is kept. */
   refuse(message) {
     this.#status.replaceChildren();
-    const block = errorBlock({ message });
-    block.setAttribute("role", "alert");
-    this.#parts.append(block);
+    this.#parts.append(el("div", { role: "alert" }, errorBlock({ message })));
     this.node.classList.add("refused");
   }
 
@@ -268,6 +265,7 @@ function storedFile(item, name) {
   const id = textOf(item?.file ?? item?.id);
   const src = `/files/${encodeURIComponent(id)}`;
   const line = el("p.attached", {}, icon("clip"), id ? el("a", { href: src, target: "_blank", rel: "noopener" }, name) : name);
+  // One that was just sent has no kind yet.
   if (!id || !(item.kind === "audio" || RECORDING.test(name))) return line;
-  return [line, el("div.media", {}, el("audio", { src, controls: true, preload: "none", "aria-label": name }))];
+  return [line, el("audio", { src, controls: true, preload: "none", "aria-label": name })];
 }
