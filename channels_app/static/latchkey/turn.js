@@ -151,7 +151,7 @@ export class Turn {
   #fillFoot(final) {
     const copy = this.run.text() ? copyButton(gettext("Copy the answer"), () => this.run.text()) : null;
     const again = this.said
-      ? iconButton("retry", gettext("Ask again"), () => this.on.retry(this.said))
+      ? iconButton("retry", gettext("Ask again"), ({ detail }) => detail < 2 && this.on.retry(this.said)) // once a double click
       : null;
     this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
     this.#foot.hidden = false;
