@@ -222,10 +222,10 @@ def watch(page: Page) -> Seen:
 
 
 def ask(page: Page, text: str) -> None:
-    """Type a message and send it."""
+    """Type a message and send it, on a phone, too."""
     box = page.get_by_label("Message", exact=True)
     box.fill(text)
-    box.press("Enter")
+    box.press("Control+Enter")
 
 
 def finished(page: Page, count: int = 1) -> None:

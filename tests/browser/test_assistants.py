@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import Seen, ask, finished, link, shell, sign_in, watch
+from tests.browser.conftest import (
+    Seen,
+    ask,
+    come,
+    finished,
+    hold,
+    link,
+    shell,
+    sign_in,
+    watch,
+)
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -142,8 +152,14 @@ def test_a_choice_before_the_first_message_holds_for_the_whole_chat(
     finished(page, 2)
     tutor = number_of(gateway, "tutor")
     assert chosen(gateway, page) == [tutor, gardener, tutor]
+    held = hold(page, "**/chat/assistants*", times=1)
     page.locator("#new-chat").click()
+    come(page, held)
+    picker(page).click()  # still that of the chat before
+    held.pop().continue_()
     expect(picker(page)).to_contain_text("Assistant")
+    picker(page).click()
+    expect(option(page, "Assistant")).to_be_focused()
     assert seen.problems == []
 
 

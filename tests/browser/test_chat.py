@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -235,8 +236,15 @@ def test_t4_markdown_is_rendered_and_code_can_be_copied(
     page.get_by_role("button", name="Copy code").click()
     assert page.evaluate("navigator.clipboard.readText()").strip() == "print(1)"
     expect(page.locator("#announcer")).to_have_text("Copied")
-    page.get_by_role("button", name="Copy the answer").click()
+    answer = page.get_by_role("button", name="Copy the answer")
+    answer.click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("## Title")
+    # As at a plain http address.
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()) }")
+    page.get_by_role("button", name="Copy the message").press("Enter")
+    expect(page.get_by_role("button", name="Copy the message")).to_be_focused()
+    assert page.evaluate("navigator.clipboard.readText()") == "Some markdown"
+    assert page.evaluate("document.body.scrollTop + document.documentElement.scrollTop") == 0
     assert seen.problems == []
 
 
@@ -338,6 +346,23 @@ def test_the_focus_stays_where_it_went_while_a_chat_was_loading(
     finished(page)
     page.evaluate("1")  # lets the end of loading come
     expect(search).to_be_focused()
+
+
+def test_the_caret_stays_in_the_text_while_the_open_chat_loads_anew(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """As after a long sleep, by an action of a tool, or by a tap on a notification."""
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the sandpipers")
+    finished(page)
+    page.keyboard.type("half sentence")
+    page.keyboard.press("Control+ArrowLeft")
+    with page.expect_response("**/messages"):
+        page.evaluate("""navigator.serviceWorker.dispatchEvent(new MessageEvent("message", {
+          data: { type: "open", session: location.pathname.split("/")[2] } }))""")
+    finished(page)
+    page.keyboard.type("a ")
+    expect(page.locator("#composer-text")).to_have_value("half a sentence")
 
 
 def test_a_message_sent_while_a_chat_loads_stays_with_its_answer(
@@ -468,6 +493,12 @@ def test_a_message_is_edited_and_sent_again(open_page: OpenPage, gateway: Gatewa
     page.keyboard.press("Enter")
     finished(page, 2)
     expect(page.locator(".bubble .plain").nth(1)).to_have_text("Some markdown on badgers and moles")
+    time = page.locator(".said time").first
+    before = time.inner_text()
+    page.clock.set_fixed_time(datetime.now(UTC) + timedelta(days=1))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the next day
+    expect(time).not_to_have_text(before)
+    expect(time).to_contain_text(before)
 
 
 def test_a_list_asked_for_before_the_new_title_does_not_bring_the_old_one_back(
@@ -527,6 +558,39 @@ def test_the_list_of_chats_is_read_again_where_a_request_for_it_is_never_answere
     expect(page.locator(".toast")).to_contain_text("The gateway cannot be reached.")
     page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
     expect(row).to_be_visible()
+
+
+# The list of chats is read while an answer comes in one of them; then another comes there.
+ELSEWHERE = """async () => {
+  const { Sidebar } = await import(document.querySelector('link[href*="/sidebar."]').href);
+  let asked = 0;
+  window.fetch = async () => {
+    asked += 1;
+    await null;
+    if (asked < 30) list.activity("b", { busy: true });
+    const chat = { id: "b", title: "Elsewhere", at: new Date().toISOString(), busy: asked === 1 };
+    return Response.json({ sessions: [chat], has_older: false });
+  };
+  const list = new Sidebar({ failed: () => {} });
+  const row = () => document.querySelector('[data-id="b"]');
+  await list.refresh();
+  const requests = asked;
+  for (const busy of [false, true]) list.activity("b", { busy });
+  const before = row();
+  list.activity("b", { busy: true });
+  const isKept = row() === before;
+  list.activity("b", { busy: false });
+  await new Sidebar({ failed: () => {} }).refresh(); // as after a reload
+  return { isRead: requests < 10, isKept, isUnread: row().textContent.includes("new answer") };
+}"""
+
+
+def test_pieces_of_an_answer_elsewhere_neither_delay_the_list_of_chats_nor_draw_it_anew(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """A press on a chat that is drawn anew meanwhile is lost. Its mark stays over a reload."""
+    page, _ = open_page(gateway)
+    assert page.evaluate(ELSEWHERE) == {"isRead": True, "isKept": True, "isUnread": True}
 
 
 def test_a_chat_under_the_pointer_does_not_look_like_the_open_one(
@@ -646,7 +710,7 @@ def test_a_refused_message_comes_back_with_its_files_and_into_the_chat_it_was_fo
     ask(page, "What is this?")
     expect(page.locator("#attachments img")).to_have_count(0)
     refusals.pop()()
-    expect(page.locator(".refused .error-block")).to_contain_text("Busy.")
+    expect(page.locator(".refused").get_by_role("alert")).to_contain_text("Busy.")
     expect(box).to_have_value("What is this?")
     expect(page.locator("#attachments img")).to_have_count(1)
     page.get_by_role("button", name="Remove sky.png").click()
@@ -746,8 +810,11 @@ def test_a_failure_is_shown_and_retried(open_page: OpenPage, gateway: Gateway) -
     finished(page)
     expect(page.locator(".error-block")).to_have_count(1)
     expect(page.locator(".error-block")).to_contain_text("The model cannot be reached.")
+    # Said once: by the announcer, as all answers, and not again with the chat whenever it opens.
+    expect(page.locator("#announcer")).to_contain_text("The model cannot be reached.")
+    expect(page.get_by_role("alert")).to_have_count(0)
     expect(page.locator(".prose")).to_contain_text("I was about to")
-    page.get_by_role("button", name="Ask again").click()
+    page.get_by_role("button", name="Ask again").dblclick()  # as people do who press all so
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)
 
@@ -914,8 +981,11 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     page, _ = open_page(gateway)
     ask(page, "markdown about giraffes")
     finished(page)
-    page.locator("#session-search").fill("giraffe")
+    search = page.locator("#session-search")
+    search.fill("giraffe")
     expect(page.locator(".session")).to_have_count(1)
+    search.dispatch_event("keydown", {"key": "Escape", "isComposing": True})  # ends a composition
+    expect(search).to_have_value("giraffe")
     page.locator(".session-more").click()
     page.get_by_label("Title", exact=True).fill("On zebras")
     page.keyboard.press("Enter")
@@ -956,6 +1026,13 @@ def test_the_focus_goes_to_the_chat_in_the_place_of_the_one_that_was_deleted(
     page.get_by_role("button", name="Delete permanently").press("Enter")
     expect(page.locator(".session", has_text="second fern")).to_have_count(0)
     expect(page.locator(".sessions a", has_text="first fern").first).to_be_focused()
+    # One chat is a stop of the Tab key, and arrows lead to the others.
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".sessions a", has_text="third fern").first).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator(".session", has_text="third fern").locator("button")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Reminders")).to_be_focused()
 
 
 def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
@@ -990,6 +1067,10 @@ def test_the_keyboard_of_a_phone_stays_when_a_message_is_sent(
     box = page.get_by_label("Message", exact=True)
     box.tap()
     box.fill("Some markdown")
+    expect(box).to_have_accessible_description("")  # of keys
+    box.press("Enter")  # no other key of a phone begins a new line
+    box.press_sequentially("please")
+    expect(box).to_have_value("Some markdown\nplease")
     page.get_by_role("button", name="Send", exact=True).tap()
     finished(page)
     expect(box).to_be_focused()
@@ -1005,6 +1086,20 @@ def test_under_the_drawer_of_a_phone_nothing_takes_the_focus(
     expect(page.locator(".main :focus")).to_have_count(0)
     page.locator("#scrim").click(position={"x": 350, "y": 400})
     expect(page.locator("#open-sidebar")).to_be_focused()
+
+
+def test_a_list_of_chats_that_was_hidden_stays_so_when_the_window_is_turned(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    page.get_by_role("button", name="Hide the list of chats").click()
+    for width, is_phone in ((360, True), (1200, False)):
+        page.set_viewport_size({"width": width, "height": 740})
+        page.wait_for_function(
+            "(it) => matchMedia('(max-width: 48rem)').matches === it", arg=is_phone
+        )
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(page.locator("#sidebar")).to_have_attribute("inert", "")
 
 
 def test_rws5_the_page_talks_to_its_own_host_whatever_the_address_says(

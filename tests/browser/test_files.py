@@ -1,5 +1,7 @@
 """Files in the web chat: dropped, uploaded with a bar; finished ones as cards ([L4], [L5])."""
 
+import io
+import wave
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -76,6 +78,36 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     held[0].continue_()
     expect(bar).to_have_count(0)
     expect(page.locator("#send")).to_be_enabled()
+
+
+LENGTH = """(player) => new Promise((done) => {
+  player.addEventListener("loadedmetadata", () => done(player.duration));
+  player.load();
+  player.preload = "metadata";
+})"""
+
+
+def test_a_recording_that_was_sent_can_be_played(open_page: OpenPage, gateway: Gateway) -> None:
+    """At once, and later, when the gateway knows it by its content and not by its name."""
+    memo = io.BytesIO()
+    with wave.open(memo, "wb") as sound:
+        sound.setparams((1, 1, 8000, 4000, "NONE", ""))
+        sound.writeframes(bytes([128]) * 4000)
+    page, seen = open_page(gateway)
+    for name in ("memo.wav", "memo"):
+        page.locator("#attach-file").set_input_files(
+            {"name": name, "mimeType": "", "buffer": memo.getvalue()}
+        )
+        expect(page.locator("#send")).to_be_enabled()
+        page.locator("#send").click()
+    player = page.locator(".bubble audio")
+    expect(player).to_have_count(1)
+    assert player.evaluate(LENGTH) == 0.5
+    finished(page, 2)
+    page.reload()
+    expect(player).to_have_count(2)
+    expect(page.locator(".bubble .attached a")).to_have_text(["memo.wav", "memo"])
+    assert seen.problems == []
 
 
 def test_l5_a_refused_file_says_why(open_page: OpenPage, gateway: Gateway) -> None:

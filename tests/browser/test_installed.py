@@ -506,6 +506,23 @@ def test_w59_notifications_that_a_reload_would_not_know_of_are_not_enabled(
     assert browsers(gateway) == ""
 
 
+def test_w59_where_no_service_worker_may_be_registered_the_settings_say_so(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """As behind a certificate that the browser does not trust."""
+    page, _ = open_page(gateway, "/reminders", permissions=["notifications"])
+    page.add_init_script(
+        "ServiceWorkerContainer.prototype.register = () => Promise.reject(new Error('no'))"
+    )
+    page.goto(gateway.base_url)
+    page.locator("[data-open-settings]").click()
+    switch = page.get_by_role("switch", name="Notifications on this device")
+    switch.click()
+    expect(page.locator(".toast")).to_contain_text("could not enable notifications")
+    expect(switch).to_be_enabled()
+    expect(switch).not_to_be_checked()
+
+
 def test_w78_the_settings_list_the_browsers_and_a_removed_one_stays_off(
     notified: Page, browser: Browser, gateway: Gateway
 ) -> None:

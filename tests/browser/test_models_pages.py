@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
 DESKTOP = {"viewport": {"width": 1400, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+BACKGROUND = "(it) => getComputedStyle(it).backgroundColor"
 SIZES = [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")]
 CALLS = """
 import datetime, random
@@ -200,6 +201,18 @@ def test_the_owner_limits_usage(
     assert seen.problems == []
 
 
+def the_chosen_stays_so_under_the_pointer(page: Page) -> None:
+    """Check that a chosen button has a colour of its own in the dark."""
+    chosen, other = (page.get_by_role("link", name=f"{days} days") for days in (90, 30))
+    expect(chosen).to_have_class("dashboard-button dashboard-button-yes")
+    page.evaluate("document.documentElement.classList.add('dark')")
+    chosen.hover()
+    under_pointer = chosen.evaluate(BACKGROUND)
+    other.hover()
+    assert under_pointer != other.evaluate(BACKGROUND)
+    page.evaluate("document.documentElement.classList.remove('dark')")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_the_owner_sees_usage_and_why_an_assistant_answers(
     open_page: OpenPage, gateway: Gateway, size: dict[str, Any]
@@ -211,9 +224,7 @@ def test_the_owner_sees_usage_and_why_an_assistant_answers(
     photograph(page, "9-usage")
     fits(page)
     page.get_by_role("link", name="90 days").click()
-    expect(page.get_by_role("link", name="90 days")).to_have_class(
-        "dashboard-button dashboard-button-yes"
-    )
+    the_chosen_stays_so_under_the_pointer(page)
     with page.expect_download() as download:
         page.get_by_label("By person").get_by_role("link", name="CSV").click()
     assert download.value.suggested_filename.startswith("usage-person-")

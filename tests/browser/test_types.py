@@ -12,6 +12,21 @@ from tests.browser.conftest import Play, Seen, ask, finished
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
+# The focus is on a call of a tool that ends.
+TOOL_ENDS = """async () => {
+  const module = (name) => import(document.querySelector(`link[href*="/${name}."]`).href);
+  const [{ Run }, { Turn }] = await Promise.all([module("conversation"), module("turn")]);
+  const run = new Run("run", "session");
+  const props = { id: "1", name: "web_fetch", arguments: "{}" };
+  run.take({ seq: 1, after: 0, type: "tool_call", message_id: "t", props });
+  const turn = new Turn({ said: null, on: { showProgress: () => true } });
+  document.querySelector("#log").append(turn.node);
+  turn.bind(run);
+  turn.node.querySelector("summary").focus();
+  run.tools.set("1", "done");
+  turn.showTools();
+  return document.activeElement.textContent;
+}"""
 OpenPage = Callable[..., tuple[Page, Seen]]
 
 
@@ -69,6 +84,7 @@ def everything_is_there(page: Page) -> None:
     expect(page.get_by_text("La la")).to_be_visible()
     expect(page.locator(".custom summary")).to_have_text("chart")
     expect(page.locator(".error-block")).to_contain_text("One source failed.")
+    assert page.evaluate(TOOL_ENDS) == "Used a web page"
 
 
 def test_without_the_switch_a_long_task_says_only_that_it_works(

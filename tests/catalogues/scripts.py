@@ -23,7 +23,7 @@ MARKED = re.compile(r"\bn?gettext\(\s*(?:\"(?:[^\"\\]|\\.)*\",\s*)?$")
 # Names of events, keys, headers and states, and what only developers read.
 NAMES = {
     "Accept", "ArrowDown", "ArrowUp", "Content-Type", "End", "Enter", "Escape", "Files", "Home",
-    "Latchkey", "Notification", "Tab", "too large", "(pointer: fine)",
+    "Latchkey", "Notification", "Tab", "too large", "(pointer: coarse)",
     "noopener noreferrer nofollow", "input, textarea, [contenteditable]",
     "(prefers-reduced-motion: reduce)",
 }  # fmt: skip

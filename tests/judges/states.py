@@ -128,7 +128,7 @@ def no_connection(page: Page) -> None:
     """The gateway does not answer."""
     expect(page.locator("#connection")).to_be_visible()
     page.locator(BOX).fill("Are you there?")
-    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.locator(".turn")).to_be_visible()
 
 
@@ -136,7 +136,7 @@ def shell(page: Page) -> None:
     """The page of the chat without a connection, as the service worker keeps it."""
     expect(page.locator("#offline-note")).to_be_visible()
     page.locator(BOX).fill("Are you there?")
-    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.locator(".turn")).to_be_visible()
 
 

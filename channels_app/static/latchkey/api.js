@@ -28,12 +28,12 @@ export async function call(path, body) {
   });
   clearTimeout(timer);
   if (response.status === 401) signIn();
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new ApiError(response.status, answer.error ?? refused(response.status));
+  const answer = await response.json().catch(() => null);
+  if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error ?? refused(response.status));
   return answer;
 }
 
-// Not one of our own refusals: a form token of another session, or a proxy in between.
+// Not one of our own answers: a form token of another session, or a proxy in between.
 function refused(status) {
   return filled(gettext("The gateway answered with HTTP {status}. Reload the page and try again."), { status });
 }

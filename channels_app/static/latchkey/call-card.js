@@ -64,5 +64,5 @@ function choicesOf(frame) {
 // By its path: the page stands beside the chat, whatever name the gateway is called by.
 function linkTo(page, label) {
   const attributes = { href: webUrl(page).pathname, target: "_blank", rel: "noopener" };
-  return el("a.button.button-plain", attributes, label);
+  return el("a.button", attributes, label);
 }

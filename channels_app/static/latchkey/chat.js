@@ -107,7 +107,9 @@ class Chat {
     // Offline too: the socket of a network that is gone says nothing. One to this machine comes back at once.
     for (const name of ["online", "offline"]) addEventListener(name, () => this.connection.restart());
     document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "visible") this.connection.start();
+      if (document.visibilityState !== "visible") return;
+      this.connection.wake();
+      this.log.renewTimes();
     });
     const unsent = this.outbox.entries.find((entry) => !entry.session_id);
     this.open(this.session, { push: false, key: unsent?.chat });
@@ -532,6 +534,7 @@ class Chat {
   #lost(run, message) {
     if (!run.finish({ error: message })) return;
     this.log.keepAtEnd(() => this.#turnOf(run)?.finish());
+    this.log.announce(message);
   }
 
   notice(frame) {

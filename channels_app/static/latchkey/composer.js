@@ -1,7 +1,7 @@
-// The message box: grows with its text, keeps drafts, Enter sends, Esc stops.
+// The message box: grows with its text, keeps drafts, sends by a key or the button.
 
 import { Attachments } from "./attachments.js";
-import { focusBox, isSending } from "./dom.js";
+import { focusBox, isPhone, isSending } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -14,7 +14,7 @@ export class Composer {
   #text = document.querySelector("#composer-text");
   #send = document.querySelector("#send");
   #stop = document.querySelector("#stop");
-  #chat = "new";
+  #chat = null;
   // Per user: another user of this tab must not read them.
   #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
@@ -30,6 +30,7 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
+    if (isPhone()) this.#text.removeAttribute("aria-describedby");
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("paste", (event) => this.#pasted(event));
     this.#text.addEventListener("keydown", (event) => this.#key(event));
@@ -44,9 +45,11 @@ export class Composer {
     if (typed) this.add(typed);
   }
 
-  /** Write for this chat now: its draft comes back. */
+  /** Write for this chat now: its draft comes back; where only the chat loads anew, the caret stays. */
   open(chat) {
-    this.#chat = chat ?? "new";
+    const place = chat ?? "new";
+    if (place === this.#chat) return;
+    this.#chat = place;
     this.#text.value = tabStorage.getItem(this.#drafts + this.#chat) ?? "";
     this.attachments.open(this.#chat);
     this.#changed();

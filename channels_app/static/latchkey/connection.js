@@ -6,7 +6,7 @@ const LONGEST_WAIT = 15_000;
 const HEARTBEAT = 25_000;
 const PATIENCE = 10_000;
 
-export const CLOSE = { SIGNED_OUT: 4401, ORIGIN: 4403, OTHER_PERSON: 4409, TOO_LARGE: 4413, TOO_MANY: 4429 };
+const CLOSE = { SIGNED_OUT: 4401, OTHER_PERSON: 4409, TOO_MANY: 4429 };
 
 export class Connection {
   #open;
@@ -59,6 +59,12 @@ export class Connection {
     socket.onclose = (event) => this.#closed(socket, event.code, opened);
   }
 
+  /** Connect, or look whether the connection is there: that of a page that slept may be dead. */
+  wake() {
+    if (this.isOpen) this.#ping();
+    else this.start();
+  }
+
   /** Send a frame; false when there is no connection to send it on. */
   send(frame) {
     if (!this.isOpen) return false;
@@ -88,10 +94,12 @@ export class Connection {
 
   #waitForBeat() {
     this.#clock.clear(this.#beat);
-    this.#beat = this.#clock.set(() => {
-      this.send({ type: "ping" });
-      this.#deadline = this.#clock.set(() => this.restart(), PATIENCE);
-    }, HEARTBEAT);
+    this.#beat = this.#clock.set(() => this.#ping(), HEARTBEAT);
+  }
+
+  #ping() {
+    this.send({ type: "ping" });
+    this.#deadline ??= this.#clock.set(() => this.restart(), PATIENCE);
   }
 
   #closed(socket, code, opened) {

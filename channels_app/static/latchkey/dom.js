@@ -11,15 +11,24 @@ const policy = globalThis.trustedTypes?.createPolicy("latchkey", {
   createScriptURL: () => SERVICE_WORKER, // the one script that a page may start by address
 });
 
-/** Whether a key sends what is written; while an input method composes, Enter chooses a word. */
+/** Whether one writes with fingers. */
+export const isPhone = () => matchMedia("(pointer: coarse)").matches;
+
+/** Whether an input method composes: then Enter chooses a word. Safari says it by the code. */
+export function isComposing(event) {
+  return event.isComposing || event.keyCode === 229;
+}
+
+/** Whether a key sends what is written; on a phone Enter begins a new line. */
 export function isSending(event) {
-  return event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
+  if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return false;
+  return event.ctrlKey || event.metaKey || !isPhone();
 }
 
 /** Focus the message box, at its end; not on a phone, whose keyboard would come up unasked. */
 export function focusBox() {
-  if (!matchMedia("(pointer: fine)").matches) return;
   const box = document.querySelector("#composer-text");
+  if (isPhone() || box === document.activeElement) return;
   box.focus({ preventScroll: true });
   box.setSelectionRange(box.value.length, box.value.length);
 }
@@ -56,9 +65,10 @@ export function setServerHtml(element, html) {
   element.innerHTML = policy ? policy.createHTML(html) : html;
 }
 
-/** The address of the service worker, as `register` takes it. */
-export function serviceWorkerUrl() {
-  return policy ? policy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;
+/** Register the service worker; rejects where none may be. */
+export function registerServiceWorker() {
+  const address = policy ? policy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;
+  return navigator.serviceWorker.register(address, { scope: "/", updateViaCache: "none" });
 }
 
 /** How the page scrolls to a place: at once for people who want no motion, which a script must ask. */

@@ -2,7 +2,7 @@
 
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
-import { isSending } from "./dom.js";
+import { isPhone, isSending } from "./dom.js";
 import { frameOf, Outbox, randomId } from "./outbox.js";
 import { gettext } from "./texts.js";
 import { Turn } from "./turn.js";
@@ -53,7 +53,7 @@ export class Trial {
       this.say(this.text.value);
     });
     this.connection.start();
-    if (matchMedia("(pointer: fine)").matches) this.text.focus();
+    if (!isPhone()) this.text.focus();
   }
 
   say(text) {

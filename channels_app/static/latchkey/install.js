@@ -1,6 +1,6 @@
 // The chat as an app: registers the service worker, and offers to install where the browser does.
 
-import { IS_IOS, serviceWorkerUrl } from "./dom.js";
+import { IS_IOS, registerServiceWorker } from "./dom.js";
 import { gettext } from "./texts.js";
 
 export class App {
@@ -21,9 +21,7 @@ export class App {
   /** Register the service worker; it updates itself whenever a page is opened. */
   start() {
     if (!("serviceWorker" in navigator)) return;
-    navigator.serviceWorker
-      .register(serviceWorkerUrl(), { scope: "/", updateViaCache: "none" })
-      .catch(() => {}); // a private window, or no secure connection: the page works without
+    registerServiceWorker().catch(() => {}); // a private window, or no secure connection: the page works without
     // iOS has no prompt: there the person does it in the menu of Safari.
     if (IS_IOS && !navigator.standalone && this.#row) {
       this.#row.querySelector("small").textContent = gettext("In the menu “Share”: Add to Home Screen.");

@@ -122,12 +122,14 @@ async function writeClipboard(text) {
 
 // The clipboard API needs https or localhost; a gateway at http://192.168.… has neither.
 function copyBySelection(text) {
+  const focused = document.activeElement;
   const area = el("textarea.visually-hidden", { "aria-hidden": "true" });
   area.value = text;
   document.body.append(area);
   area.select();
   const copied = document.execCommand("copy");
   area.remove();
+  focused.focus({ preventScroll: true });
   return copied;
 }
 

@@ -3,7 +3,7 @@
 
 import { el, icon, scrolling } from "./dom.js";
 import { filled, gettext } from "./texts.js";
-import { greeting } from "./time.js";
+import { greeting, shortTime } from "./time.js";
 
 const NEAR_END = 96;
 const MOMENT = 1000;
@@ -28,10 +28,6 @@ export class Log {
     const resized = new ResizeObserver(() => this.#following && this.toEnd());
     for (const node of [this.#list, this.#scroll]) resized.observe(node);
     for (const name of ["click", "focusin"]) this.#list.addEventListener(name, ({ target }) => this.#unfolded(target));
-    const hello = document.querySelector("#greeting");
-    const name = document.body.dataset.firstName;
-    const words = greeting(new Date().getHours());
-    hello.textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
     for (const button of this.#welcome.querySelectorAll("[data-suggest]")) {
       button.addEventListener("click", () => suggest(button.dataset.suggest));
     }
@@ -105,6 +101,14 @@ export class Log {
 
   showWelcome(shown) {
     this.#welcome.hidden = !shown;
+    const name = document.body.dataset.firstName;
+    const words = greeting(new Date().getHours());
+    document.querySelector("#greeting").textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
+  }
+
+  /** Times of a page that was left open may be of another day. */
+  renewTimes() {
+    for (const node of this.#list.querySelectorAll("time")) node.textContent = shortTime(new Date(node.dateTime));
   }
 
   setTitle(title) {

@@ -70,10 +70,12 @@ class WholeView {
   }
 
   show(part) {
-    const open = this.node.querySelector("details")?.open ?? false;
+    const before = this.node.querySelector("details");
+    const isFocused = before?.contains(document.activeElement);
     this.node.replaceChildren(this.build(part.props, this.context, part));
     const details = this.node.querySelector("details");
-    if (details && open) details.open = true;
+    if (details && before?.open) details.open = true;
+    if (isFocused) details?.querySelector("summary").focus({ preventScroll: true });
   }
 }
 
@@ -124,7 +126,7 @@ export function errorBlock({ message, code, details }) {
   const head = el("p", {}, textOf(message) || gettext("Something went wrong."));
   const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
   const fold = more ? el("details", {}, el("summary", {}, gettext("Details"), icon("chevron")), el("pre", { tabindex: 0 }, more)) : null;
-  return el("div.error-block", { role: "alert" }, icon("warning"), el("div", {}, head, fold));
+  return el("div.error-block", {}, icon("warning"), el("div", {}, head, fold));
 }
 
 function retrieval(props, { rate, runId, thumbs }, part) {

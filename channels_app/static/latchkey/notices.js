@@ -72,7 +72,7 @@ function arrange(place) {
     place.querySelector(".notices-more").focus({ preventScroll: true });
   };
   const attributes = { type: "button", "aria-expanded": String(open), onclick: toggle };
-  place.append(el("button.button.button-plain.notices-more", attributes, label));
+  place.append(el("button.button.notices-more", attributes, label));
 }
 
 function dismiss(node, id, frame) {

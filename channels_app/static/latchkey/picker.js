@@ -4,7 +4,6 @@
 
 import { call } from "./api.js";
 import { el, icon } from "./dom.js";
-import { moved } from "./menu.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
 
@@ -157,7 +156,7 @@ export class Picker {
   }
 
   #open() {
-    if (this.#panel) return;
+    if (this.#panel || this.#shown === null) return;
     this.#panel = el("div.picker-panel", {
       onkeydown: (event) => this.#pressed(event),
       onfocusout: (event) => {
@@ -266,6 +265,18 @@ function checked(found, pending) {
     assistant_id: taken("assistants", pending.assistant_id),
     model_id: taken("models", pending.model_id),
   };
+}
+
+/** The entry to go to from entry `at` by a key (ARIA menu pattern); null for a key that is none of the menu's. */
+export function moved({ key, altKey, ctrlKey, metaKey }, at, names) {
+  const count = names.length;
+  if (count === 0 || altKey || ctrlKey || metaKey) return null;
+  const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: -1 }[key];
+  if (to !== undefined) return (to + count) % count;
+  if ([...key].length !== 1 || key === " ") return null;
+  const begins = (name) => name.trim().toLowerCase().startsWith(key.toLowerCase());
+  const step = names.findIndex((_, offset) => begins(names[(at + 1 + offset) % count]));
+  return step < 0 ? null : (at + 1 + step) % count;
 }
 
 function said({ name, model }) {

@@ -2,13 +2,14 @@
 // when the answer is complete, the server's own rendering takes its place. It makes no links and
 // no images, so nothing in a half-written answer can be clicked or loaded.
 
-const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$/;
+// None is slow: what follows a repetition cannot be part of it.
+const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))(?![^`]*`)\s*(\S*)/;
+const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/s;
 const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
-const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?:\s+(.*)|)$/;
+const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?:\s+(.*)|)$/s;
 const TASK = /^\[([ xX])\]\s+(?=\S)/;
 const QUOTE = /^ {0,3}> ?/;
-const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*(?:\|\s*)?$/;
 const MAX_DEPTH = 6;
 // A longer piece is shown as it is: the pattern below may look at each piece many times.
 const MAX_INLINE = 6000;
@@ -116,7 +117,7 @@ function readBlock(lines, at, depth) {
   const fence = FENCE.exec(line);
   if (fence) return readCode(lines, at, fence);
   const heading = HEADING.exec(line);
-  if (heading) return [{ type: "heading", level: heading[1].length, text: heading[2] }, at + 1];
+  if (heading) return [{ type: "heading", level: heading[1].length, text: heading[2].trimEnd().replace(/\s#+$/, "").trimEnd() }, at + 1];
   if (RULE.test(line)) return [{ type: "rule" }, at + 1];
   if (depth < MAX_DEPTH && QUOTE.test(line)) return readQuote(lines, at, depth);
   if (depth < MAX_DEPTH && ITEM.test(line)) return readList(lines, at, depth);

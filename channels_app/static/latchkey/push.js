@@ -2,7 +2,7 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
-import { el, IS_IOS } from "./dom.js";
+import { el, IS_IOS, registerServiceWorker } from "./dom.js";
 import { browserStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -130,6 +130,7 @@ export class Push {
   /** by: the "tap" of the person, or the "page", which finds that it was removed elsewhere. */
   async #subscribe(by) {
     const { key } = await call("/chat/push/key", {});
+    await registerServiceWorker(); // else none is ever ready
     const registration = await navigator.serviceWorker.ready;
     let subscription = await registration.pushManager.getSubscription();
     if (subscription !== null && !isOf(subscription, key)) {

@@ -1,5 +1,7 @@
 // The keys that work anywhere on the page; what they are is in the dialog that Ctrl + / opens.
 
+import { isComposing } from "./dom.js";
+
 /** on: {stop, write, newChat, search}. */
 export function listenForShortcuts(on) {
   const help = document.querySelector("#shortcuts");
@@ -16,8 +18,7 @@ export function listenForShortcuts(on) {
     "mod+/": show,
   };
   document.addEventListener("keydown", (event) => {
-    // While an input method composes, Escape leaves that; Safari says it by the code.
-    if (event.isComposing || event.keyCode === 229 || document.querySelector("dialog[open]")) return;
+    if (isComposing(event) || document.querySelector("dialog[open]")) return;
     const pressed = nameOf(event);
     if (!Object.hasOwn(doing, pressed) || (pressed === "/" && isTyping(event))) return;
     if (pressed !== "escape") event.preventDefault();

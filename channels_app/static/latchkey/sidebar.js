@@ -1,9 +1,9 @@
 // The list of chats: search, open, rename, delete, and their state (running, unread).
 
 import { call } from "./api.js";
-import { el, icon, iconButton } from "./dom.js";
+import { el, icon, iconButton, isComposing } from "./dom.js";
 import { LATER } from "./offline.js";
-import { browserStorage } from "./storage.js";
+import { browserStorage, tabStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
 import { ageGroup } from "./time.js";
 
@@ -15,7 +15,8 @@ const UNREAD = gettext("The list of chats could not be loaded.");
 export class Sidebar {
   #sessions = [];
   #current = null;
-  #unread = new Set();
+  #key = `latchkey.unread.${document.body.dataset.person}`;
+  #unread = new Set(JSON.parse(tabStorage.getItem(this.#key) ?? "[]"));
   #hits = null;
   #problem = ""; // why the last search failed
   #meaning = ""; // of a list without chats, until it was read
@@ -35,6 +36,7 @@ export class Sidebar {
     this.#search.addEventListener("input", () => this.#searched());
     this.#search.addEventListener("keydown", (event) => this.#leaveSearch(event));
     this.#list.addEventListener("keydown", (event) => this.#arrows(event));
+    this.#list.addEventListener("focusin", ({ target }) => this.#stopAt(target.parentElement));
   }
 
   /** Read the list again; settles when it shows what was true at the call. */
@@ -74,8 +76,12 @@ export class Sidebar {
 
   select(id) {
     this.#current = id;
-    this.#unread.delete(id);
+    if (this.#unread.delete(id)) this.#keepUnread();
     this.#draw();
+  }
+
+  #keepUnread() {
+    tabStorage.setItem(this.#key, JSON.stringify([...this.#unread]));
   }
 
   title(id) {
@@ -85,12 +91,17 @@ export class Sidebar {
   /** Update a chat's state: it is running, or an answer arrived. */
   activity(id, { busy }) {
     const session = this.#sessions.find((each) => each.id === id);
-    if (!busy && id !== this.#current) this.#unread.add(id);
+    const isNews = !busy && id !== this.#current && !this.#unread.has(id);
+    if (isNews) {
+      this.#unread.add(id);
+      this.#keepUnread();
+    }
     if (session === undefined) {
-      this.refresh();
+      // Each piece of an answer comes here; a list on its way has its chat, but not its end.
+      if (!busy || this.#reading === null) this.refresh();
       return;
     }
-    if (session.busy === busy && !this.#unread.has(id)) return;
+    if (session.busy === busy && !isNews) return;
     session.busy = busy;
     session.at = new Date().toISOString();
     this.#sessions = [session, ...this.#sessions.filter((each) => each !== session)];
@@ -121,7 +132,7 @@ export class Sidebar {
   }
 
   #leaveSearch(event) {
-    if (event.key !== "Escape" || this.#search.value === "") return;
+    if (event.key !== "Escape" || isComposing(event) || this.#search.value === "") return;
     event.preventDefault();
     event.stopPropagation();
     this.#search.value = "";
@@ -152,9 +163,15 @@ export class Sidebar {
     }
     if (this.#hasOlder && !wanted) rows.push(el("li.group", {}, gettext("Older chats are found by the search.")));
     this.#list.replaceChildren(...rows);
+    this.#stopAt((this.#list.querySelector("[aria-current]") ?? this.#list.querySelector("a"))?.parentElement);
     this.#empty.hidden = found.length > 0;
     this.#empty.textContent = this.#nothing(wanted);
     if (focused >= 0) this.#focusAgain(before[focused].dataset.id, focused);
+  }
+
+  /** The Tab key stops at one chat; arrows lead to the others. */
+  #stopAt(row) {
+    for (const each of this.#list.querySelectorAll("a, button")) each.tabIndex = row?.contains(each) ? 0 : -1;
   }
 
   /** Focus a chat that is drawn anew; the one in its place where it is gone. */
@@ -283,7 +300,8 @@ export function sidebarToggle() {
   const scrim = document.querySelector("#scrim");
   const main = document.querySelector(".main");
   const buttons = document.querySelectorAll("[data-toggle-sidebar]");
-  let open = !phone.matches && browserStorage.getItem("latchkey.sidebar") !== "closed";
+  const isWanted = () => !phone.matches && browserStorage.getItem("latchkey.sidebar") !== "closed";
+  let open = isWanted();
   const show = (wanted, { focus = false } = {}) => {
     open = wanted;
     root.classList.toggle("sidebar-open", open);
@@ -304,7 +322,7 @@ export function sidebarToggle() {
       show(false, { focus: true });
     }
   });
-  phone.addEventListener("change", () => show(!phone.matches));
+  phone.addEventListener("change", () => show(isWanted()));
   show(open);
   return {
     show,

@@ -9,6 +9,7 @@ import { around, filled, gettext, LOCALE } from "./texts.js";
 import { timeNode } from "./time.js";
 
 const LONG_MESSAGE = 900;
+const RECORDING = /\.(aac|flac|m4a|mp3|og[ag]|opus|wav)$/i;
 
 export class Turn {
   #views = new Map();
@@ -150,16 +151,16 @@ export class Turn {
   #fillFoot(final) {
     const copy = this.run.text() ? copyButton(gettext("Copy the answer"), () => this.run.text()) : null;
     const again = this.said
-      ? iconButton("retry", gettext("Ask again"), () => this.on.retry(this.said))
+      ? iconButton("retry", gettext("Ask again"), ({ detail }) => detail < 2 && this.on.retry(this.said)) // once a double click
       : null;
     this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
     this.#foot.hidden = false;
   }
 
-  /** Show why the message was refused; its text is kept. */
+  /** Show why the message was refused, and say it; its text is kept. */
   refuse(message) {
     this.#status.replaceChildren();
-    this.#parts.append(errorBlock({ message }));
+    this.#parts.append(el("div", { role: "alert" }, errorBlock({ message })));
     this.node.classList.add("refused");
   }
 
@@ -252,16 +253,19 @@ function sizeOf(bytes) {
 }
 
 function attachments(media) {
-  const items = Array.isArray(media) ? media : [];
-  return items.map((item) => {
+  return (Array.isArray(media) ? media : []).flatMap((item) => {
     const source = imageSource(textOf(item?.url) || "data:");
     const name = textOf(item?.name) || gettext("attachment");
-    return source ? el("img.attached", { src: source, alt: name }) : el("p.attached", {}, icon("clip"), fileName(item, name));
+    return source ? el("img.attached", { src: source, alt: name }) : storedFile(item, name);
   });
 }
 
-function fileName(item, name) {
+/** A link to a file that was sent, and the player of a recording. */
+function storedFile(item, name) {
   const id = textOf(item?.file ?? item?.id);
-  if (!id) return name;
-  return el("a", { href: `/files/${encodeURIComponent(id)}`, target: "_blank", rel: "noopener" }, name);
+  const src = `/files/${encodeURIComponent(id)}`;
+  const line = el("p.attached", {}, icon("clip"), id ? el("a", { href: src, target: "_blank", rel: "noopener" }, name) : name);
+  // One that was just sent has no kind yet.
+  if (!id || !(item.kind === "audio" || RECORDING.test(name))) return line;
+  return [line, el("audio", { src, controls: true, preload: "none", "aria-label": name })];
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-const { moved } = await import(`${process.env.LATCHKEY_JS}/menu.js`);
+const { moved } = await import(`${process.env.LATCHKEY_JS}/picker.js`);
 
 const NAMES = ["Assistant", "Gardener", "Night watch", "مساعد", " gazette"];
 const press = (key, at, more = {}) => moved({ key, ...more }, at, NAMES);

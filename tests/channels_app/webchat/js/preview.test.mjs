@@ -15,6 +15,12 @@ test("blocks are recognised", () => {
   );
 });
 
+test("the marks that close a heading are not its text, and where a line ends does not matter", () => {
+  const texts = ["# a ##", "# a#", "# #", "## ", "# a # b  #  ", "# a\r"].map((text) => parseBlocks(text)[0].text);
+  assert.deepEqual(texts, ["a", "a#", "#", "", "a # b", "a"]);
+  assert.deepEqual(types("- a\r\n- b\r"), ["list"]);
+});
+
 test("a fence that is still open is code, whatever it holds", () => {
   const [block, ...rest] = parseBlocks("```html\n<b>\n\n# not a heading\n- no list");
   assert.equal(rest.length, 0);
@@ -88,6 +94,12 @@ test("no text breaks it, and none takes long", () => {
     parseBlocks(text).forEach((block) => block.text && parseInline(block.text));
     settledUpTo(text);
     assert.ok(performance.now() - started < 1000, `${JSON.stringify(mark)} took ${performance.now() - started} ms`);
+  }
+  const lines = [["# a", " ", "b"], ["```", " ", "`"], ["", "~", "`"], ["|\n-", " ", "x"], ["- ", " ", "\u2028"]];
+  for (const [start, fill, end] of lines) {
+    const started = performance.now();
+    parseBlocks(start + fill.repeat(40_000) + end);
+    assert.ok(performance.now() - started < 1000, `${JSON.stringify([start, fill, end])} took long`);
   }
   for (const short of ["", "\n", "|", "|\n|-", "```", ">", "- ", "1.", "[](", "****", "a".repeat(100_000)]) {
     parseBlocks(short);

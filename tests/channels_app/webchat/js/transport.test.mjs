@@ -154,6 +154,29 @@ test("a line that does not answer its heartbeat is dropped and made anew", () =>
   assert.equal(wires[0].readyState, 3);
 });
 
+test("a page that slept finds out at once whether its line is still there", () => {
+  const { connection, wires, fire, timers } = connected();
+  wires[0].opens();
+  connection.wake();
+  connection.wake();
+  assert.deepEqual(wires[0].sent, [{ type: "ping" }, { type: "ping" }]);
+  assert.equal(timers.size, 2); // the next beat, and one wait for the pong
+  wires[0].brings({ type: "pong" });
+  assert.deepEqual([...timers.values()].map(({ ms }) => ms), [25_000]);
+  connection.wake();
+  fire();
+  fire();
+  assert.equal(wires[0].readyState, 3);
+  connection.wake();
+  assert.equal(wires.length, 2);
+});
+
+test("an answer that is no JSON is an error: a proxy has given its own page", async (context) => {
+  const { call } = await import(`${process.env.LATCHKEY_JS}/api.js`);
+  context.mock.method(globalThis, "fetch", async () => new Response("<title>Sign in</title>"));
+  await assert.rejects(call("/chat/sessions"), { status: 200, message: /HTTP 200/ });
+});
+
 test("who is signed out is told, and the line stays down", () => {
   const { wires, heard, timers } = connected();
   wires[0].opens();
