@@ -101,10 +101,11 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
         super().save_model(request, obj, form, change)
         if moved and change and isinstance(request.user, User):
             # No token is sent to another address than the one that it was given for.
-            for each in obj.connections.select_related("user", "server"):
-                signing_in.remove(each, by=request.user, now=timezone.now())
+            # Calls are locked before the audit, as by those who decide about them.
             for begun in sign_ins.open_at(obj):
                 signing_in.decline(begun, by=request.user)
+            for each in obj.connections.select_related("user", "server"):
+                signing_in.remove(each, by=request.user, now=timezone.now())
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
         """Record who may use the tools."""

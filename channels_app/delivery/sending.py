@@ -2,7 +2,8 @@
 
 Payloads are JSON: a text block of the channel's own ``render`` (no ``kind``), or ``{"kind": …}``:
 ``photo`` (``image``: number of the run's image), ``document`` (``file``: public id of a stored
-file), ``delete``, ``answer`` (``press``, ``text``: to the person who pressed a button).
+file), ``delete``, ``answer`` (``press``, ``text``: to the person who pressed a button),
+``unrendered`` (see ``channels_app.replies.outbound``; never sent as it is).
 """
 
 import asyncio

@@ -29,13 +29,15 @@ from channels_app.rendering.translations import wording
 from core.conversations import outbox, traces, uncertain_deliveries
 from core.conversations.runs import Outcome
 from core.database.batching import in_shared_transaction
-from core.database.transactions import atomic_write, in_thread
+from core.database.transactions import atomic_write, in_thread, patiently
 from core.lib import leases, log_ids
 from core.lib.text import one_line
 from core.models import Delivery, InboundMessage, Run
 
 logger = logging.getLogger(__name__)
 
+# The answer of a channel that cannot be loaded: it is rendered when it is sent.
+UNRENDERED: Block = {"kind": "unrendered"}
 # A turn that is further away than this gives the delivery back to the outbox.
 PATIENCE_SECONDS = 2.0
 
@@ -69,6 +71,8 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     """
     channel = registry.get(run.session.account.channel)
     if channel is None:
+        if run.session.account.channel in registry.installed().broken:
+            put_block(run=run, index=0, payload=UNRENDERED)
         return
     if isinstance(channel.outbound, AnswersWhole) and not answers_no_request(run):
         block = channel.outbound.render_answer(whole(run, outcome))
@@ -87,6 +91,16 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
             if run.attempt > 1 and Capability.EDIT in channel.capabilities:
                 TAKEN_OVER.append(delivery.id)
     outbox.retract(run_id=run.id, from_index=len(payloads))
+
+
+def render_late(delivery: Delivery) -> None:
+    """Put an answer into the outbox that ended while its channel could not be loaded."""
+    run = delivery.run
+    assert run is not None  # noqa: S101 - for the type checker
+    with atomic_write():
+        enqueue_answer(run, Outcome(**run.result))
+        outbox.postpone(delivery=delivery, seconds=0)
+        outbox.take_back(Delivery.objects.filter(id=delivery.id, payload=UNRENDERED))
 
 
 def render_answer(channel: Channel, run: Run, text: str) -> list[Block]:
@@ -188,7 +202,7 @@ def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
 def partial_answer(run: Run) -> list[Block]:
     """Return the blocks of a run that were sent, or queued, while its answer grew."""
     rows = Delivery.objects.filter(run_id=run.id).order_by("block_index")
-    return [row.payload for row in rows]
+    return [row.payload for row in rows if row.payload != UNRENDERED]
 
 
 def after_partial_answer(run: Run, said: list[Block], payloads: list[Block]) -> list[Block]:
@@ -251,6 +265,9 @@ async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None
         if delivery.account.channel in registry.installed().broken:
             error = ChannelError("This channel cannot be loaded: see `manage.py doctor`.")
         return await record_failure(delivery=delivery, error=error, ended=ended)
+    if delivery.payload == UNRENDERED:
+        await in_thread(render_late, delivery)
+        return Next(delivery.id)
     with traces.delivery(delivery):
         return await send_now(channel=channel, delivery=delivery, ended=ended)
 
@@ -292,13 +309,13 @@ async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) 
     """Record that a delivery was sent.
 
     The id of a new message is not batched with other writes: without it the message has to be found
-    again.
+    again. So a database that is away is waited for.
     """
     record = partial(outbox.sent, delivery=delivery, external_message_id=message_id)
     if message_id == delivery.external_message_id:
         await in_shared_transaction(record)
     else:
-        await in_thread(record)
+        await patiently(record)
     if delivery.may_repeat and (delivery.settles_doubt or not delivery.doubt_chat):
         await in_thread(notify_of_repeat, channel=channel, delivery=delivery)
     if delivery.tries:

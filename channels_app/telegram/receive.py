@@ -25,7 +25,7 @@ from channels_app.telegram.addressing import Addressed, Bot, understand, with_qu
 from channels_app.tool_requests import asking, deciding
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
-from core.database.transactions import atomic_write, in_thread
+from core.database.transactions import AWAY, atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, is_number, one_line
 from core.lib.ttl_cache import TtlCache
@@ -45,6 +45,7 @@ CHOICES: dict[str, deciding.Choice] = {
     asking.ALWAYS: "always",
     asking.DENY: "deny",
 }
+BROKEN = "Something went wrong in the gateway. Its log says what."
 NOT_LISTED = gettext_noop("Only listed people have reminders.")
 
 
@@ -106,7 +107,7 @@ async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
     ids = []
     for value in values:
         raw = json.dumps(value).encode()  # orjson refuses lone surrogates and huge numbers
-        await in_thread(take, row=row, bot=bot, value=value, raw=raw)
+        await in_thread(take_or_keep, row=row, bot=bot, value=value, raw=raw)
         update_id = value.get("update_id") if isinstance(value, dict) else None
         if isinstance(update_id, int):
             ids.append(update_id)
@@ -122,6 +123,19 @@ def take_again(account: Account, *, raw: bytes) -> str:
     except ValueError as error:
         return quarantine(row=row, value=None, raw=raw, why=str(error))
     return take(row=row, bot=bot, value=value, raw=raw)
+
+
+def take_or_keep(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
+    """Process a fetched update; one on which that fails is quarantined, as it would hold up all
+    later ones for ever. Raises OperationalError or InterfaceError while the database is away.
+    """
+    try:
+        return take(row=row, bot=bot, value=value, raw=raw)
+    except AWAY:
+        raise
+    except Exception:
+        logger.exception("an update could not be processed")
+        return quarantine(row=row, value=value, raw=raw, why=BROKEN)
 
 
 def needs_name(value: object) -> bool:

@@ -151,10 +151,10 @@ class Gateways:
 
     async def close(self) -> None:
         """Stop polling and release the leases, so that another worker can continue at once."""
-        for account_id, poller in self.pollers.items():
+        while self.pollers:
+            account_id, poller = self.pollers.popitem()
             poller.task.cancel()
             await in_thread(let_go, account_id=account_id, worker=self.worker)
-        self.pollers.clear()
 
     def _poll(self, row: ChannelAccount, gateway: Polls) -> None:
         if row.id not in self.pollers:
@@ -243,7 +243,9 @@ def saved(*, account_id: int) -> None:
     """Record that an account was saved: a worker calls its platform within seconds. Inside a
     transaction.
     """
-    rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
+    # One that cannot be loaded now is told when it can.
+    known = [*registry.names(), *registry.installed().broken]
+    rows = ChannelAccount.objects.filter(id=account_id, channel__in=known)
     rows.filter(poller="").update(poller_until=None)
     rows.filter(enabled=True).update(status=STARTING, status_text="")
     rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
@@ -312,9 +314,12 @@ def polling_gateway(row: ChannelAccount) -> Polls | None:
         return None
     try:
         account = account_of(row)
+        is_polled = not channel.config.problems(account) and channel.gateway.wants_polling(account)
     except DecryptError:
         return None
-    is_polled = not channel.config.problems(account) and channel.gateway.wants_polling(account)
+    except Exception:  # another package's: the other accounts are looked after
+        logger.exception("the settings of %s could not be examined", row)
+        return None
     return channel.gateway if is_polled else None
 
 

@@ -23,7 +23,7 @@ from core.agent.calling import Call
 from core.agent.loop import Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
-from core.database.transactions import AWAY, in_thread
+from core.database.transactions import AWAY, in_thread, patiently
 from core.lib import log_ids
 from core.lib.leases import Lease
 from core.media.describe import Describer
@@ -101,7 +101,7 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.abandon()
     log.hold()
-    outcome = await in_thread(priced_outcome, run, transcript, ending, turn, meter)
+    outcome = await patiently(partial(priced_outcome, run, transcript, ending, turn, meter))
     await settle(run, log, outcome, ending, meter, turn)
 
 
@@ -111,7 +111,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
     turn = Turn(
         messages=begun.prompt.messages,
         prompt=begun.prompt,
-        is_first_cut=partial(in_thread, prompt.note_shortened, run),
+        is_first_cut=partial(patiently, partial(prompt.note_shortened, run)),
         provider=chain,
         emit=emit,
         context=ToolContext(
@@ -199,7 +199,7 @@ async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Endin
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
     try:
-        if run.options.get("continues") and not await in_thread(may_go_on, run):
+        if run.options.get("continues") and not await patiently(partial(may_go_on, run)):
             return Ending(Run.State.CANCELLED, error=STOPPED)
         if run.attempt > settings.RUN_MAX_ATTEMPTS:
             raise ProviderError("This could not be finished; please ask again.", code="attempts")
@@ -258,7 +258,7 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
-        turn.begin_with(await in_thread(prompt.prepare, run, pictures))
+        turn.begin_with(await patiently(partial(prompt.prepare, run, pictures)))
         turn.context = replace(turn.context, request=run.text)
     if goes_on:
         return

@@ -186,6 +186,7 @@ class Runner:
             *([self._checkpoint] if connection.vendor == "sqlite" else []),
             self._send_heartbeat,
             self._listen,
+            self._look_after_accounts,
             self._places.measure,
         )
         others: tuple[Chore, ...] = (
@@ -198,7 +199,6 @@ class Runner:
             self._watch_installation,
             self._take_runs,
             self._take_others,
-            self._gateways.look_after,
         )
         others_guarded = (partial(self._unless_outdated, each) for each in others)
         every: list[Chore] = [*while_outdated, *others_guarded]
@@ -301,7 +301,6 @@ class Runner:
         problem = await in_thread(schema_version.problem)
         if problem != self.outdated:
             self.outdated = problem
-            await self._gateways.close()
             logger.error("this worker takes %s", f"no more work: {problem}" if problem else "work")
 
     async def _load(self) -> None:
@@ -328,6 +327,13 @@ class Runner:
         await self._look_for_work()
         await chores.after_work()
         return float(settings.SWEEP_SECONDS)
+
+    async def _look_after_accounts(self) -> float:
+        """Poll and check the accounts; an outdated worker lets go of them, for the others."""
+        if self.outdated:
+            await self._gateways.close()
+            return BEAT_SECONDS
+        return await self._gateways.look_after()
 
     async def _fire_schedules(self) -> float:
         """Fire the occurrences that are due, by the database's clock."""
@@ -519,8 +525,10 @@ class Runner:
 
     async def _run_turn(self, begun: Begun) -> None:
         run_id = begun.run.id
+        # An earlier attempt may still end here: its lease was over before that was noticed.
+        self._interrupt(run_id, lost=True)
         task = self.loop.create_task(self._turn(begun))
-        self.held[run_id] = Held(run=begun.run, task=task, lease=begun.lease)
+        held = self.held[run_id] = Held(run=begun.run, task=task, lease=begun.lease)
         place = typing_and_reactions.place_of_run(begun.run)
         if place is not None and run_id not in self._seen:
             self._spawn("ack", begun.run.session_id)
@@ -528,7 +536,7 @@ class Runner:
             async with self._typists.typing(place):
                 await asyncio.wait([task])
         finally:
-            if not self._stopping:
+            if not self._stopping and self.held.get(run_id) is held:
                 del self.held[run_id]
                 # Else its deliveries are pending: the last one removes the reaction.
                 if place is not None and run_id in self._settled:

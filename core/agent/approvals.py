@@ -9,7 +9,7 @@ from functools import partial
 
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked, SignInWanted, Stored
-from core.database.transactions import AWAY, in_thread, patiently
+from core.database.transactions import AWAY, patiently
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
 from core.tools.mcp.oauth.pages import sign_in_page
@@ -62,14 +62,14 @@ class Approvals:
         if ask == "never":
             return None
         # A yes for longer holds where each call asks, too: it was given for that.
-        is_granted = await in_thread(tool_calls.is_granted, tool=tool.name, run=self.run)
-        if is_granted and await in_thread(self.is_listed):
+        granted = partial(tool_calls.is_granted, tool=tool.name, run=self.run)
+        if await patiently(granted) and await patiently(self.is_listed):
             return None
         return Asked(call_id, tool.name, arguments, cost, of_person=tool.asks == "person")
 
     async def begin(self, tool: Tool, call_id: str, arguments: str) -> ToolCall:
         """Store that a call leaves now; see :func:`core.conversations.tool_calls.start`."""
-        return await in_thread(
+        start = partial(
             tool_calls.start,
             run=self.run,
             call_id=call_id,
@@ -77,6 +77,7 @@ class Approvals:
             arguments=arguments,
             idempotent=tool.idempotent,
         )
+        return await patiently(start)
 
     async def end(self, row: ToolCall, result: ToolResult) -> None:
         """Store the result of a call that was made."""

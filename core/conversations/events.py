@@ -473,11 +473,11 @@ async def follow(
         while True:
             is_read = listener.take_lag() or found is None
             if is_read:
-                found = await transactions.in_thread(
-                    missing, run_id=run_id, public_id=public_id, seq=seq
+                found = await transactions.patiently(
+                    partial(missing, run_id=run_id, public_id=public_id, seq=seq)
                 )
             is_stuck = is_read and not found
-            if is_stuck and is_idle and await transactions.in_thread(is_gone, run_id):
+            if is_stuck and is_idle and await transactions.patiently(partial(is_gone, run_id)):
                 yield seq + 1, to_dict(stream_end(status="cancelled"))
                 return
             for number, event in found or []:

@@ -36,7 +36,9 @@ class LifoThreadPool(Executor):
         self._ended = False
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Call it in a thread. Raises RuntimeError after :meth:`shutdown`."""
+        """Call it in a thread. Raises RuntimeError after :meth:`shutdown`, and where the system has
+        no thread for it.
+        """
         future: Future[T] = Future()
         work: Work = (future, partial(call, *args, **kwargs))
         with self._lock:
@@ -75,8 +77,8 @@ class LifoThreadPool(Executor):
         inbox.put(work)
         name = f"{self._name}_{len(self._threads)}"
         thread = threading.Thread(target=self._run, args=(inbox,), name=name, daemon=True)
+        thread.start()  # raises RuntimeError where the system has no more threads
         self._threads.append(thread)
-        thread.start()
 
     def _run(self, inbox: Inbox) -> None:
         try:

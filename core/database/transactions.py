@@ -162,7 +162,11 @@ def writer_lock() -> Iterator[None]:
         if not Path(name).is_absolute():
             yield  # a database in memory
             return
-        gate, mine = lock_files(name)
+        files = lock_files(name)
+        if not files:
+            yield
+            return
+        gate, mine = files
         deadline = time.monotonic() + LOCK_FILE_SECONDS if limit is None else began + limit
         try:
             try:
@@ -178,14 +182,18 @@ def writer_lock() -> Iterator[None]:
 
 
 def lock_files(name: str) -> list[int]:
-    """Return the descriptors of this process's lock files of a database: the queue, and the turn.
+    """Return the descriptors of this process's lock files of a database: the queue, and the turn;
+    none where they cannot be opened: a command of root may have made them.
 
     Requires the lock of its writers.
     """
     paths = [f"{name}.gate", f"{name}.turn"]
     for path in paths:
         if path not in _lock_files:
-            _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError:
+                return []
     return [_lock_files[path] for path in paths]
 
 

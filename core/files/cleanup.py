@@ -8,6 +8,7 @@ answers 410 or 403 and not 404.
 import logging
 import shutil
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -119,6 +120,7 @@ def sweep(*, now: float | None = None) -> int:
             and Job.objects.filter(id=place.name, state__in=Run.UNFINISHED).exists()
         ):
             removed += without_rows([path for path in place.rglob("*") if is_old(path, before)])
+            remove_empty(place)
     if removed:
         logger.info("removed %s files without a row", removed)
     return removed
@@ -144,6 +146,13 @@ def without_rows(paths: list[Path]) -> int:
     for path in gone:
         path.unlink(missing_ok=True)
     return len(gone)
+
+
+def remove_empty(place: Path) -> None:
+    """Remove a folder and those in it as far as they are empty: each ended job would leave some."""
+    for folder in (*sorted(place.rglob("*/"), reverse=True), place):
+        with suppress(OSError):  # it holds a file, or is gone
+            folder.rmdir()
 
 
 def names_of(path: Path) -> set[str]:

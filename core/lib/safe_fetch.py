@@ -11,7 +11,9 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import aiohttp
@@ -148,10 +150,15 @@ def is_among(address: Address, nets: tuple[Network, ...]) -> bool:
     return any(address in net for net in nets if net.version == address.version)
 
 
+# A server of names may let those who ask it wait for half a minute. The event loop's own threads
+# are few, and resolve the names of platforms and models, too.
+RESOLVERS = ThreadPoolExecutor(32, thread_name_prefix="resolver")
+
+
 async def by_system(host: str, port: int) -> list[str]:
     """Return the addresses of ``host`` from the system's resolver. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    resolve = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(RESOLVERS, resolve)
     return [str(entry[4][0]) for entry in found]
 
 

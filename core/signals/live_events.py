@@ -83,8 +83,8 @@ class Sender:
                 logger.warning("the broker is away; readers get answers from the log")
                 self._connection = None
             if self._connection is None and not self._connects:
-                self._connects = True
                 threading.Thread(target=self._connect_again, daemon=True).start()
+                self._connects = True
 
     def close(self) -> None:
         """Send what was put, and close the connection."""
@@ -95,11 +95,12 @@ class Sender:
                 self._connection.disconnect()
 
     def _connect_again(self) -> None:
-        while self._connects and not self._closed:
+        connection = None
+        while connection is None and not self._closed:
             time.sleep(RETRY_SECONDS)
             connection = connected()
-            with self._lock:
-                self._connection, self._connects = connection, connection is None
+        with self._lock:
+            self._connection, self._connects = connection, False
 
 
 def connected() -> Any:

@@ -16,7 +16,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, partial
 
 import orjson
@@ -70,9 +71,10 @@ class Publisher:
             while len(waiting) < AT_ONCE and not self._queue.empty():
                 waiting.append(self._queue.get())
             self._lists.push([(task, row_id) for task, name, row_id in waiting if name == RUNS])
-            for task, queue_name, row_id in waiting:
-                if queue_name != RUNS:
-                    enqueue(task, queue_name, row_id)
+            others = [each for each in waiting if each[1] != RUNS]
+            for task, queue_name, row_id in others:
+                enqueue(task, queue_name, row_id)
+            self._lists.bound({queue_name for _, queue_name, _ in others})
 
 
 class Lists:
@@ -103,6 +105,14 @@ class Lists:
             logger.warning("a wake-up was lost, the sweeper will find the work: %s", error)
             return False
         return True
+
+    def bound(self, queue_names: Iterable[str]) -> None:
+        """Drop the oldest wake-ups of Celery's queues beyond MAX_WAITING: every job that waits is
+        woken again and again, also while no worker takes one.
+        """
+        with suppress(redis.RedisError, OSError):  # it has no more than before
+            for name in queue_names:
+                self._client.ltrim(name, 0, MAX_WAITING - 1)  # a new one is the first
 
 
 def list_of(task: str) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from channels_app.owner import backups
@@ -45,7 +46,7 @@ def make(backup: Backup) -> None:
             stderr=subprocess.STDOUT,
         )
         while not has_ended(process):
-            if not backups.renew(backup, now=transactions.now()):
+            if not is_ours(backup):
                 process.kill()
         output.seek(0)
         said = output.read().strip()
@@ -53,6 +54,17 @@ def make(backup: Backup) -> None:
         logger.error("a backup failed: %s", said[-2000:])
         why = said.splitlines()[-1] if said else f"its process ended ({process.returncode})"
         backups.fail(why, row=backup.pk, now=timezone.now())
+
+
+def is_ours(backup: Backup) -> bool:
+    """Keep a backup that is being made; return False when another worker has taken it. While the
+    database is away it stays ours: the process stores its end.
+    """
+    try:
+        return backups.renew(backup, now=transactions.now())
+    except transactions.AWAY:
+        connection.close()
+        return True
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -27,6 +27,8 @@ def make_run_folder(folder: Path) -> None:
     runs a script that an update left there. Raises OSError.
     """
     run_folder(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(PermissionError):  # another user made it
+        run_folder(folder).chmod(0o700)
 
 
 def restoring_mark(folder: Path) -> Path:

@@ -3,13 +3,26 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from allowlist.models import AuditEntry
 from core.lib.encryption import decrypt, encrypt
-from core.models import McpConnection, McpRevocation, McpServer, McpSignIn, User
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    McpConnection,
+    McpRevocation,
+    McpServer,
+    McpSignIn,
+    Run,
+    RunPause,
+    ToolCall,
+    User,
+)
 from core.tools.mcp.oauth import sign_ins
 from tests.channels_app.admin.conftest import messages_of, page, shown_fields
 
@@ -100,6 +113,33 @@ def test_v77_no_token_is_sent_to_another_address(
     assert (begun.state, begun.secrets) == ("ended", "")
     row.refresh_from_db()
     assert row.registration == ""
+
+
+def test_v77_calls_that_wait_for_a_sign_in_are_locked_before_the_audit(
+    browser: Client, row: McpServer
+) -> None:
+    """As by those who decide about them: in two orders each would wait for the other."""
+    ann = User.objects.create(username="ann")
+    connected(row, ann)
+    begun = sign_ins.create(row, ann, now=timezone.now())
+    account = ChannelAccount.objects.create(channel="http")
+    session = ChatSession.objects.create(user=ann, account=account)
+    run = Run.objects.create(session=session, user=ann, state="succeeded")
+    RunPause.objects.create(run=run, messages=[])
+    call = ToolCall.objects.create(
+        run=run, call_id="c", tool="t", state="waiting", kind="sign_in", sign_in=begun, asked_of=ann
+    )
+    changed = fields_of(browser, row, url="https://api.example.com/other")
+    with CaptureQueriesContext(connection) as asked:
+        assert browser.post(page(McpServer, row.pk), changed).status_code == 302
+    call.refresh_from_db()
+    assert call.state == "denied"
+    texts = [each["sql"] for each in asked]
+    first = {
+        table: next(at for at, text in enumerate(texts) if table in text)
+        for table in (RunPause._meta.db_table, AuditEntry._meta.db_table)
+    }
+    assert first[RunPause._meta.db_table] < first[AuditEntry._meta.db_table]
 
 
 def test_v78_the_client_secret_is_kept_encrypted_and_never_shown(

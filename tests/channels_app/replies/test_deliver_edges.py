@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -17,6 +18,7 @@ from channels_app.memory.channel import PLATFORM
 from channels_app.replies import outbound
 from channels_app.replies.outbound import Next
 from core.conversations import outbox, traces
+from core.database import transactions
 from core.database.batching import in_shared_transaction
 from core.lib import leases, log_ids
 from core.models import ChannelAccount, Delivery, Run, User
@@ -209,6 +211,24 @@ def test_the_id_of_a_new_message_waits_for_no_other_record(
     Delivery.objects.update(state=State.PENDING)
     deliver(row)
     assert shared == ["claim", "claim", "sent"]
+
+
+def test_a_message_that_has_arrived_is_recorded_when_the_database_is_back(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing tells whether it has: it would be sent once more, or left to the owner."""
+    monkeypatch.setattr(transactions, "AWAY_SECONDS", 0.01)
+    record, failures = outbox.sent, [OperationalError("the server closed the connection")]
+
+    def sometimes(**given: Any) -> None:
+        if failures:
+            raise failures.pop()
+        record(**given)
+
+    monkeypatch.setattr(outbox, "sent", sometimes)
+    row = put(account)
+    assert deliver(row) is None
+    assert (stored(row).state, len(PLATFORM.sent), failures) == (State.SENT, 1, [])
 
 
 @pytest.mark.parametrize("is_taken_over", [True, False])

@@ -15,13 +15,14 @@ from channels_app.base import ChannelError
 from channels_app.delivery import find_sent, sending
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.owner import notices, outages
+from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
 from channels_app.replies.outbound import Next
-from core.conversations import outbox
-from core.database.transactions import in_thread
+from core.conversations import outbox, runs
+from core.database.transactions import atomic_write, in_thread
 from core.files import storage
 from core.lib.installed import Installed
-from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels_app.replies.deliveries import (
     CHAT,
     Pacer,
@@ -123,6 +124,31 @@ def test_messages_of_a_channel_that_cannot_be_loaded_wait_until_it_can(
     Delivery.objects.update(retry_at=None)
     assert deliver(row) is None
     assert (stored(row).state, stored(row).error) == (State.DEAD, "This channel is not installed.")
+
+
+@pytest.mark.parametrize("text", ["one", ""])
+def test_an_answer_that_ends_while_its_channel_cannot_be_loaded_is_sent_when_it_can(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    session = session_of(account)
+    route = {"account": account.pk, "chat": CHAT, "thread": "", "reply_to": "7"}
+    run = Run.objects.create(
+        session=session, user=session.user, route=route, state="running", attempt=1
+    )
+    with monkeypatch.context() as broken:
+        broken.setattr(registry, "get", lambda name: None)
+        broken.setattr(registry, "installed", lambda: Installed(broken={"memory": "No module."}))
+        outcome = runs.Outcome(Run.State.SUCCEEDED, text=text)
+        with atomic_write():
+            runs.settle(run=run, outcome=outcome, last_seq=1, also=outbound.enqueue_answer)
+        row = Delivery.objects.get()
+        assert deliver(row) is not None
+    Delivery.objects.update(retry_at=None)
+    assert deliver(row) == Next(row.id)
+    assert deliver(row) is None
+    [sent] = PLATFORM.sent
+    assert (sent.block["text"], sent.target.reply_to) == (text or ENGLISH.nothing, "7")
+    assert stored(row).state == State.SENT
 
 
 def test_a_chat_that_has_a_new_id_is_followed(

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from allowlist import held_messages, link_codes
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
-from channels_app.intake import quarantine
+from channels_app.intake import inbound, quarantine
 from channels_app.owner import outages
 from channels_app.telegram import bot_api, receive, updates
 from channels_app.telegram.addressing import Bot
@@ -1048,3 +1049,27 @@ def test_fetched_updates_are_taken_in_order_whatever_they_hold(
     assert offset_after([], 3) == 3
     # After a week without updates; with 9, the same one would come again and again.
     assert offset_after([{"update_id": 3}], 9) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_fetched_update_on_which_the_gateway_fails_holds_up_no_later_one(
+    row: ChannelAccount, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is kept for the admin. When the database is away, all of them come again."""
+    receive_sender = inbound.receive_sender
+    errors: list[Exception] = [KeyError("a defect"), OperationalError("away")]
+
+    def sometimes(*, draft: Any, **more: Any) -> Any:
+        if draft.text == "bad":
+            raise errors.pop(0)
+        return receive_sender(draft=draft, **more)
+
+    monkeypatch.setattr(receive, "receive_sender", sometimes)
+    values = [message("bad", user=GUEST), message("good", user=GUEST)]
+    account = account_of(row)
+    asyncio.run(receive.take_all(account, values, offset=0))
+    rows = InboundMessage.objects.order_by("id").values_list("text", "state", "note")
+    assert list(rows) == [("", "quarantined", receive.BROKEN), ("good", "received", "")]
+    with pytest.raises(OperationalError):
+        asyncio.run(receive.take_all(account, [message("bad", user=GUEST)], offset=0))
+    assert InboundMessage.objects.count() == 2

@@ -9,13 +9,15 @@ import pytest
 from pytest_django import Settings
 
 from channels_app import registry
-from channels_app.base import ChannelError, Health
+from channels_app.base import Account, ChannelError, Health
 from channels_app.owner import notices
 from channels_app.worker import account_watcher
 from channels_app.worker.account_watcher import Gateways
+from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.database import transactions
 from core.lib.encryption import DecryptError, encrypt
+from core.lib.installed import Installed
 from core.models import ChannelAccount, Delivery, User
 from tests.channels_app.running import memory_account, owner
 from tests.channels_app.worker import polled_channel
@@ -529,6 +531,29 @@ def test_a_defect_of_a_plugin_is_an_error_of_its_account(
     assert status(row) == ("error", account_watcher.NOT_TOLD)
 
 
+def test_a_plugin_that_fails_on_settings_holds_up_no_other_account(
+    clock: Clock, platform: Platform, first: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def problems(_: object, account: Account) -> list[str]:
+        return [account.config["a defect of the plugin"]] if account.name == "a" else []
+
+    monkeypatch.setattr(polled_channel.Config, "problems", problems)
+    create("a")
+    create("b")
+    clock.look(first)
+    assert platform.polled() == ["b"]
+
+
+def test_an_outdated_worker_lets_go_of_the_accounts(clock: Clock, platform: Platform) -> None:
+    worker, row = Runner(), create("a")
+    assert clock.begin(worker._look_after_accounts()).result() == account_watcher.LOOK_SECONDS
+    assert (platform.polled(), of(row).poller) == (["a"], worker.name)
+    worker.outdated = "The database is newer."
+    assert clock.begin(worker._look_after_accounts()).done()
+    assert (platform.polled(), of(row).poller) == ([], "")
+    worker.loop.close()
+
+
 def test_changes_are_told_before_polling_begins_and_at_once_for_several(
     clock: Clock, platform: Platform, first: Gateways
 ) -> None:
@@ -682,6 +707,15 @@ def test_an_account_without_a_platform_is_not_marked_when_it_is_saved(platform: 
     row = ChannelAccount.objects.create(channel="http", status="stopped", status_text="x")
     account_watcher.saved(account_id=row.id)
     assert status(row) == ("stopped", "x")
+
+
+def test_an_account_that_is_saved_while_its_channel_cannot_be_loaded_is_told_later(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ChannelAccount.objects.create(channel="pigeon", status="running", status_text="x")
+    monkeypatch.setattr(registry, "installed", lambda: Installed(broken={"pigeon": "No module."}))
+    account_watcher.saved(account_id=row.id)
+    assert status(row) == ("starting", "")
 
 
 def test_saving_releases_the_deliveries_of_the_account(platform: Platform) -> None:

@@ -20,7 +20,7 @@ from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.replies import outbound
-from channels_app.worker import run_turn
+from channels_app.worker import claim_runs, finish_run, run_turn
 from channels_app.worker import runner as runners
 from channels_app.worker.runner import Runner
 from core.agent.loop import Turn
@@ -328,6 +328,47 @@ def test_rc8_a_worker_whose_run_was_taken_over_stops_writing(script: Runner, say
     assert run.state == Run.State.RUNNING
     assert "stream_end" not in kinds(run)
     Run.objects.filter(id=run.id).update(state=Run.State.CANCELLED)
+
+
+def test_rc8_an_attempt_goes_on_where_the_one_before_ends_in_the_same_worker(
+    script: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease was over, and the run claimed anew, before that was noticed here."""
+    monkeypatch.setattr(events, "CHECKPOINT_SECONDS", 0.0)
+    run = say("hang")
+    wait_until(lambda: started(run), seconds=10)
+    before = script.held[run.id]
+    with transactions.atomic_write():
+        Run.objects.filter(id=run.id).update(state=Run.State.QUEUED, worker="")
+    [begun] = claim_runs.begin([run.id], script.name)
+    assert isinstance(begun, claim_runs.Begun)
+
+    async def hold() -> None:
+        script._places.take()
+        script._begin(script._hold(begun))
+
+    asyncio.run_coroutine_threadsafe(hold(), script.loop).result(3)
+    wait_until(before.task.done, seconds=3)
+    wait_until(lambda: not script._again, seconds=3)  # nothing is left of it
+    assert script.held[run.id].run.attempt == 2
+    runs.request_cancel(run=run)
+    assert ended(run).state == Run.State.CANCELLED
+
+
+def test_an_answer_is_not_asked_for_again_when_the_database_is_away_at_its_end(
+    script: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "AWAY_SECONDS", 0.01)
+    price, failures = finish_run.priced_outcome, [OperationalError("the server closed")]
+
+    def sometimes(*given: Any) -> runs.Outcome:
+        if failures:
+            raise failures.pop()
+        return price(*given)
+
+    monkeypatch.setattr(run_turn, "priced_outcome", sometimes)
+    run = ended(say("hello"))
+    assert (run.state, run.attempt, failures) == (Run.State.SUCCEEDED, 1, [])
 
 
 def test_an_end_that_cannot_be_stored_is_tried_again(

@@ -113,6 +113,25 @@ async def test_the_result_of_a_call_counts_while_the_database_is_away(
     assert rows[1].state == State.UNSURE
 
 
+@pytest.mark.parametrize("asked", ["is_granted", "start"])
+async def test_a_call_waits_for_a_database_that_is_away(
+    run: Run, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setattr(transactions, "AWAY_SECONDS", 0.01)
+    call, failures = getattr(tool_calls, asked), [OperationalError("the server closed")]
+
+    def sometimes(**given: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return call(**given)
+
+    monkeypatch.setattr(tool_calls, asked, sometimes)
+    of_run = approvals_of(run)
+    assert await of_run.question(Send(), "c1", TO_BOB, "") is not None
+    assert (await of_run.begin(Send(), "c1", TO_BOB)).state == State.STARTED
+    assert failures == []
+
+
 async def test_a_call_is_begun_once_and_a_later_attempt_gets_its_result(run: Run) -> None:
     of_run, wanted = approvals_of(run), SignInWanted(5, "Notes", scope="read")
     row = await of_run.begin(Send(), "c1", TO_BOB)

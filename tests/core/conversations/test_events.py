@@ -558,6 +558,24 @@ async def test_the_log_is_followed_without_redis(
     pubsub.sender.cache_clear()
 
 
+async def test_a_reader_waits_for_a_database_that_is_away(
+    log: Log, listening: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "AWAY_SECONDS", 0.01)
+    missing, failures = events.missing, [OperationalError("away"), InterfaceError("away")]
+
+    def sometimes(**given: Any) -> list[Item]:
+        if failures:
+            raise failures.pop()
+        return missing(**given)
+
+    monkeypatch.setattr(events, "missing", sometimes)
+    await speak(log, 5)
+    await finish(log)
+    heard = await collect(log)
+    assert text_of(heard) == text_of(await transactions.in_thread(events.whole_log, log.run_id))
+
+
 async def test_lost_frames_are_read_from_the_log(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:

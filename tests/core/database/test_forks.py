@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from channels_app.worker import tasks
 from core.conversations import jobs, runs
@@ -150,3 +151,17 @@ def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) ->
     finally:
         for file in ("gate", "turn"):
             os.close(transactions._lock_files.pop(f"{name}.{file}"))
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has no lock files")
+def test_a_lock_file_that_cannot_be_opened_hinders_no_write(
+    transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that a command of root has made; SQLite's own lock is what counts."""
+    name = str(tmp_path / "database")
+    Path(f"{name}.turn").mkdir()  # root, as tests may be, opens any file
+    with monkeypatch.context() as here:
+        here.setitem(connection.settings_dict, "NAME", name)
+        with transactions.writer_lock():
+            pass
+    os.close(transactions._lock_files.pop(f"{name}.gate"))

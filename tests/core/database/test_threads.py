@@ -68,6 +68,23 @@ def test_at_the_end_submitted_tasks_are_done_and_each_thread_cleans_up() -> None
         threads.submit(here)
 
 
+def test_a_thread_that_the_system_refuses_is_started_for_a_later_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the limit of processes; else the pool would take it for one that works, for ever."""
+    threads = LifoThreadPool(1, name="warm", at_end=lambda: None)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            threads.submit(here)
+    assert threads.submit(here).result(1) == "warm_0"
+    threads.shutdown()
+
+
 def test_a_cancelled_task_is_never_begun() -> None:
     threads = LifoThreadPool(1, name="warm", at_end=lambda: None)
     gate, done = threading.Event(), list[int]()

@@ -350,6 +350,7 @@ def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
         os.utime(path, (time.time() - 2 * 86_400,) * 2)
     assert cleanup.sweep() == 2
     assert not lost.exists()
+    assert not left.parents[1].exists()  # no empty folder stays, either
     assert young.exists()
     assert storage.path_of(StoredFile.objects.get()).exists()
     eve.delete()

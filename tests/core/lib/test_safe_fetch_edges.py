@@ -4,7 +4,9 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -108,6 +110,23 @@ async def test_where_the_first_address_does_not_answer_the_next_is_asked() -> No
 async def test_the_system_resolves_an_address_to_itself_once() -> None:
     """Not once for each kind of socket."""
     assert await by_system("127.0.0.2", 80) == ["127.0.0.2"]
+
+
+async def test_a_name_that_is_never_resolved_takes_no_thread_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those are few, and resolve the names of platforms and models."""
+    gate = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: gate.wait(5) and [])
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    asked = asyncio.create_task(by_system("hangs.example", 80))
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(1):
+            assert await asyncio.to_thread(int) == 0
+    finally:
+        gate.set()
+    assert await asked == []
 
 
 async def test_a_request_has_a_user_agent_and_accepts_no_compression() -> None:

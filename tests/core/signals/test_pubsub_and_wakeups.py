@@ -1,6 +1,7 @@
 """Redis only carries hints: when it is away or hangs, no caller waits and no thread dies."""
 
 import asyncio
+import base64
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 import redis
+from celery import Celery
 from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
@@ -379,6 +381,27 @@ def test_the_lists_are_bounded(broker: Valkey, monkeypatch: pytest.MonkeyPatch) 
     for number in range(5):
         lists.push([(wakeups.RUN, number)])
     assert waiting(broker) == [2, 3, 4]
+
+
+def test_the_queue_of_long_tasks_is_bounded(
+    broker: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waiting one is woken every half minute, also while no worker runs for a week."""
+    application = Celery(broker=broker.url)
+    monkeypatch.setattr(wakeups, "import_string", lambda path: application)
+    publisher = wakeups.Publisher()
+    monkeypatch.setattr(wakeups, "MAX_WAITING", 3)
+    for number in range(5):
+        publisher.put("core.long.work", "long", number)
+
+    def kept() -> list[int]:
+        with redis.Redis.from_url(broker.url) as client:
+            found: list[bytes] = client.lrange("long", 0, -1)
+        bodies = [orjson.loads(base64.b64decode(orjson.loads(each)["body"])) for each in found]
+        return [body[1]["row_id"] for body in bodies]
+
+    wait_until(lambda: kept() == [4, 3, 2], seconds=5)
+    application.close()
 
 
 Capture = Callable[..., Any]

@@ -7,18 +7,29 @@ import os
 import shutil
 import sqlite3
 import stat
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 
-from core.database import copies, schema_version
+from core.database import copies, schema_version, transactions
 from core.files import storage
 from core.lib import disk
-from gateway_project import databases, environment, home
-from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
+from core.models import Backup
+from gateway_project import command_line, databases, environment, home
+from gateway_project.backups import (
+    backing_up,
+    keeping,
+    making,
+    manifest,
+    restoring,
+    scheduled,
+    sealed,
+)
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 from gateway_project.processes import preflight
 from gateway_project.processes.preflight import StartError
@@ -373,3 +384,20 @@ def test_x50_a_backup_that_finds_the_disk_full_does_not_leave_it_full(
         backing_up.back_up(root, now=START + timedelta(days=1), store=never)
     assert {each for each in root.iterdir() if each.name not in {".lock", "files"}} == {older}
     assert {*manifest.contents(root)} == kept
+
+
+def test_x49_a_backup_that_is_being_made_goes_on_while_the_database_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its process would be left alone, and another one begin beside it."""
+    done = tmp_path / "done"
+    code = f"import pathlib, time; time.sleep(0.1); pathlib.Path({str(done)!r}).touch()"
+
+    def away() -> datetime:
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(transactions, "now", away)
+    monkeypatch.setattr(scheduled, "RENEW_SECONDS", 0.02)
+    monkeypatch.setattr(command_line, "command", lambda *_: [sys.executable, "-S", "-c", code])
+    scheduled.make(Backup(pk=1))
+    assert done.exists()

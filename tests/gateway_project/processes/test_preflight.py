@@ -65,7 +65,11 @@ def test_the_folder_of_a_running_gateway_is_of_its_user_alone(tmp_path: Path) ->
         preflight.check_home(tmp_path)
     finally:
         os.umask(mask)
-    assert stat.S_IMODE(preflight.run_folder(tmp_path).stat().st_mode) == 0o700
+    folder = preflight.run_folder(tmp_path)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o777)
+    preflight.check_home(tmp_path)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_a_terminal_of_another_encoding_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
