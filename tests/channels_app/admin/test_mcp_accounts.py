@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -100,6 +102,30 @@ def test_v77_no_token_is_sent_to_another_address(
     assert (begun.state, begun.secrets) == ("ended", "")
     row.refresh_from_db()
     assert row.registration == ""
+
+
+def test_v77_the_audit_is_locked_after_all_accounts_and_sign_ins_that_end(
+    browser: Client, row: McpServer
+) -> None:
+    """[V77] A person who removes their own account, or declines its sign-in, at the same moment
+    locks these first: in another order each would wait for the other.
+    """
+    ann, bob = (User.objects.create(username=name) for name in ("ann", "bob"))
+    for each in (ann, bob):
+        connected(row, each)
+    sign_ins.create(row, ann, now=timezone.now())
+    form = fields_of(browser, row, url="https://api.example.com/other")
+    with CaptureQueriesContext(connection) as found:
+        assert browser.post(page(McpServer, row.pk), form).status_code == 302
+    said = [each["sql"] for each in found]
+    audited = [at for at, sql in enumerate(said) if 'INSERT INTO "allowlist_auditentry"' in sql]
+    ended = [
+        at
+        for at, sql in enumerate(said)
+        if 'DELETE FROM "core_mcpconnection"' in sql or 'UPDATE "core_mcpsignin"' in sql
+    ]
+    assert len(ended) == 3
+    assert min(audited) > max(ended)
 
 
 def test_v78_the_client_secret_is_kept_encrypted_and_never_shown(
