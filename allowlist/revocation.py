@@ -73,7 +73,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     """
     _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
-    _drop(Q(user=user_id), unless=lambda each: _is_let_in(each, user_id, kind, value, moment))
+    _drop(Q(user=user_id), unless=lambda each: _is_let_in(each, user_id, value, moment))
     # A run that goes on after a pause has no messages of its own.
     begun = Run.objects.filter(user_id=user_id)
     _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
@@ -123,16 +123,16 @@ def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
     allowed as its user.
     """
     messages = run.inbound.filter(kind=kind).select_related("account")
-    return all(_is_let_in(each, run.user_id, kind, value, now) for each in messages)
+    return all(_is_let_in(each, run.user_id, value, now) for each in messages)
 
 
-def _is_let_in(message: InboundMessage, user_id: int, kind: str, value: str, now: datetime) -> bool:
+def _is_let_in(message: InboundMessage, user_id: int, value: str, now: datetime) -> bool:
     """Return whether a message did not come from ``value``, or its sender is still allowed as the
     user: by another identity, or on another account.
     """
-    if message.kind != kind or not _same(message, value):
+    if not _same(message, value):
         return True
-    decision = decide(sender=Sender(message.account, kind, message.sender), now=now)
+    decision = decide(sender=Sender(message.account, message.kind, message.sender), now=now)
     return decision.user is not None and decision.user.pk == user_id
 
 
