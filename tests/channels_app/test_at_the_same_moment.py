@@ -152,6 +152,16 @@ def test_a_message_into_a_chat_that_ends_at_this_moment_is_refused(
     assert not Run.objects.exists()
 
 
+def test_a_chat_that_is_renamed_while_its_first_message_comes_keeps_that_name(guest: User) -> None:
+    session = inbox.open_session(user=guest, account=builtin_account("web"))
+    with transaction.atomic():
+        sessions.rename(session=session, title="Mine")
+        message = Beside(lambda: asks(guest, "hello", session.public_id).outcome)
+        message.wait_for_lock()
+    assert message.result() == "accepted"
+    assert ChatSession.objects.get().title == "Mine"
+
+
 def test_s4_of_two_agents_that_wait_in_a_session_one_gets_the_reply(guest: User) -> None:
     session = agent_sessions.open_session(user=guest, account=builtin_account("web"))
     assert asks(guest, "go on", session.public_id).outcome == "accepted"
