@@ -69,6 +69,8 @@ def make(
         raise NotAllowed(gettext("Linking by code is disabled here."))
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     with transactions.atomic_write():
+        # Locks the person: of codes that are asked for at once the last one is left.
+        list(User.objects.select_for_update(no_key=True).filter(pk=user.pk).values_list("pk"))
         LinkCode.objects.filter(Q(user=user) | Q(expires_at__lt=now)).delete()
         LinkCode.objects.create(
             user=user,

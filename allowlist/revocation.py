@@ -18,7 +18,7 @@ from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide, is_group_listed
-from core.conversations import push_subscriptions, runs, tool_calls
+from core.conversations import inbox, push_subscriptions, runs, tool_calls
 from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write
 from core.models import (
@@ -34,6 +34,8 @@ from core.tools.mcp.oauth import connections
 
 # The chore looks back further than its period, so that a slow sweep misses no expiry.
 LOOK_BACK = timedelta(minutes=2)
+# The note of a message that waited for more, and becomes no run.
+ENDED = "the access of its sender has ended"
 
 
 def end_user(*, user_id: int) -> None:
@@ -42,6 +44,7 @@ def end_user(*, user_id: int) -> None:
     """
     _publish_revoked(f"user:{user_id}")
     push_subscriptions.forget(user_id=user_id)
+    _drop(Q(user=user_id))
     runs.cancel_all_of(user_id=user_id)
     end_questions(user_id=user_id)
     connections.remove(McpConnection.objects.filter(user=user_id))
@@ -65,16 +68,19 @@ def check_sessions(*, user_id: int) -> None:
 
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
     """End the runs of senders that this identity allowed as this user, and that no other identity
-    allows at ``now``, and those that were asked for in a group that it listed; sockets check their
-    credentials again.
+    allows at ``now``, and those that were asked for in a group that it listed, and drop such
+    messages that wait for more; sockets check their credentials again.
     """
     _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
+    _drop(Q(user=user_id), unless=lambda each: _is_let_in(each, user_id, value, moment))
     # A run that goes on after a pause has no messages of its own.
     begun = Run.objects.filter(user_id=user_id)
     _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
     if kind == "im":
-        in_chat = Run.objects.filter(session__in=_open_sessions_of(value))
+        here = _open_sessions_of(value)
+        _drop(Q(id__in=here), unless=lambda each: _is_group_let_in(each, value, moment))
+        in_chat = Run.objects.filter(session__in=here)
         _cancel(in_chat, unless=lambda run: _may_group_still_ask(first_of(run), value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
     schedule_grants.stop_of_group(value, now=moment)
@@ -114,15 +120,20 @@ def end_expired(*, now: datetime) -> int:
 
 def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
     """Return whether none of the run's messages came from ``value``, or those senders are still
-    allowed as its user: by another identity, or on another account.
+    allowed as its user.
     """
-    for message in run.inbound.filter(kind=kind).select_related("account"):
-        if _same(message, value):
-            sender = Sender(message.account, kind, message.sender)
-            decision = decide(sender=sender, now=now)
-            if decision.user is None or decision.user.pk != run.user_id:
-                return False
-    return True
+    messages = run.inbound.filter(kind=kind).select_related("account")
+    return all(_is_let_in(each, run.user_id, value, now) for each in messages)
+
+
+def _is_let_in(message: InboundMessage, user_id: int, value: str, now: datetime) -> bool:
+    """Return whether a message did not come from ``value``, or its sender is still allowed as the
+    user: by another identity, or on another account.
+    """
+    if not _same(message, value):
+        return True
+    decision = decide(sender=Sender(message.account, message.kind, message.sender), now=now)
+    return decision.user is not None and decision.user.pk == user_id
 
 
 def _open_sessions_of(chat: str) -> list[int]:
@@ -137,7 +148,12 @@ def _open_sessions_of(chat: str) -> list[int]:
 def _may_group_still_ask(run: Run, group: str, now: datetime) -> bool:
     """Return False for a run that was asked for in a group of this id that is not listed."""
     message = run.inbound.select_related("account").order_by("-id").first()
-    if message is None or message.chat != group or message.sender == group:
+    return message is None or _is_group_let_in(message, group, now)
+
+
+def _is_group_let_in(message: InboundMessage, group: str, now: datetime) -> bool:
+    """Return False for a message that was sent in a group of this id that is not listed."""
+    if message.chat != group or message.sender == group:
         return True
     return is_group_listed(account=message.account, group=group, now=now)
 
@@ -148,6 +164,17 @@ def _same(message: InboundMessage, value: str) -> bool:
         return normalise(kind=message.kind, value=message.sender, channel=channel) == value
     except InvalidIdentity:
         return False
+
+
+def _drop(sessions: Q, *, unless: Callable[[InboundMessage], bool] = lambda _: False) -> None:
+    """Drop messages that wait for more in these sessions. Before runs are ended: a message that is
+    becoming one at this moment is waited for, and its run is seen.
+    """
+    waiting = inbox.in_batches(sessions).select_related("account")
+    ended = [each.pk for each in waiting if not unless(each)]
+    if ended:
+        with atomic_write(joins=True):
+            inbox.drop(InboundMessage.objects.filter(pk__in=ended), note=ENDED)
 
 
 def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: False) -> None:

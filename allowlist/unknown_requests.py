@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings
-from django.db.models import DateTimeField, QuerySet
+from django.db.models import DateTimeField, QuerySet, Value
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext, gettext_noop
 
 from allowlist import audit, held_messages, patterns, pending_count
@@ -333,7 +334,14 @@ def _claim(row: UnknownRequest, state: str, owner: User, via: str, now: datetime
     """Move ``row`` out of pending; only one caller succeeds."""
     changed = UnknownRequest.objects.filter(
         pk=row.pk, public_id=row.public_id, state=State.PENDING, expires_at__gt=now
-    ).update(state=state, decided_at=now, decided_by=owner, decided_via=via[:32])
+    ).update(
+        state=state,
+        decided_at=now,
+        decided_by=owner,
+        decided_via=via[:32],
+        # An owner knows of it, however it was delivered: no worker has to look after its notice.
+        notified_at=Coalesce("notified_at", Value(now)),
+    )
     if changed:
         row.state = state
     return changed == 1

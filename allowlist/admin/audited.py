@@ -61,7 +61,8 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:
         """Delete row by row, so that each is recorded and its effects are carried out."""
         for obj in queryset.order_by("pk"):
-            self.delete_model(request, obj)
+            with self.changing(request):
+                self.delete_model(request, obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Count what is deleted with ``objs``, and name what of it the user may not delete. Rows
@@ -145,7 +146,8 @@ class DeletedInParts(AuditedAdmin[M], Generic[M]):
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:
         for obj in queryset.order_by("pk"):
             self.remove_before(request, obj)
-            self.delete_model(request, obj)
+            with self.changing(request):
+                self.delete_model(request, obj)
 
 
 def _is_many(obj: Model, name: str) -> bool:

@@ -100,12 +100,11 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             obj.registration = ""
         super().save_model(request, obj, form, change)
         if moved and change and isinstance(request.user, User):
-            # No token is sent to another address than the one that it was given for.
-            # Calls are locked before the audit, as by those who decide about them.
             for begun in sign_ins.open_at(obj):
                 signing_in.decline(begun, by=request.user)
-            for each in obj.connections.select_related("user", "server"):
-                signing_in.remove(each, by=request.user, now=timezone.now())
+            # No token is sent to another address than the one that it was given for.
+            found = obj.connections.select_related("user", "server")
+            signing_in.remove(found, by=request.user, now=timezone.now())
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
         """Record who may use the tools."""
@@ -170,7 +169,7 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
         rows = row.connections.select_related("user", "server")
         found = rows.filter(pk=number).first() if is_number(number) else None
         if found is not None and isinstance(request.user, User):
-            signing_in.remove(found, by=request.user, now=timezone.now())
+            signing_in.remove([found], by=request.user, now=timezone.now())
             messages.success(request, "The account was removed.")
         return HttpResponseRedirect(page_of(row))
 

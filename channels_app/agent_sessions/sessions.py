@@ -302,7 +302,8 @@ def next_reply(session: ChatSession) -> Reply | None:
     )
     with atomic_write():
         for row in kept.order_by("id")[:1]:
-            kept.filter(id=row.id).update(state=InboundMessage.State.ANSWERED)
+            if not kept.filter(id=row.id).update(state=InboundMessage.State.ANSWERED):
+                continue  # another agent that waits here has it
             media = [str(item.get("name") or item.get("kind", "file")) for item in row.media]
             message_id = row.external_message_id or str(row.id)
             return Reply(row.text, message_id, row.received_at, media)

@@ -39,7 +39,7 @@ def obey(user: User, argument: str, *, now: datetime) -> str:
     connection = McpConnection.objects.filter(server=found[0], user=user).first()
     if connection is None:
         return gettext(NOT_CONNECTED).format(found[0])
-    signing_in.remove(connection, by=user, now=now)
+    signing_in.remove([connection], by=user, now=now)
     return gettext(REMOVED).format(found[0])
 
 

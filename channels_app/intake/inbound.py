@@ -95,7 +95,9 @@ def receive_personal(
     command = None if draft.media else command  # a caption is for the assistant
     with atomic_write(joins=True):
         if session_id:
-            session = inbox.own_session(user=user, session_id=session_id)
+            # Locked: it may be closed or deleted at the same moment.
+            rows = inbox.locked()
+            session = inbox.own_session(user=user, session_id=session_id, rows=rows)
             if session is None:
                 return Receipt("unknown_session")
         if not session_id:

@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Downloads, RemoteFile
 from channels_app.delivery.sending import account_of
+from core.conversations.events import LostLeaseError
 from core.database.transactions import atomic_write, in_thread
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
@@ -84,7 +85,7 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
                 item.update(await understood(run, channel, message, item, made, describer))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)
-                await in_thread(keep, message)
+                await in_thread(keep, run, message)
     await in_thread(rewrite, run, messages)
     return made
 
@@ -131,14 +132,18 @@ def messages_of(run_id: int) -> list[InboundMessage]:
     return list(InboundMessage.objects.filter(run_id=run_id).order_by("id"))
 
 
-def keep(message: InboundMessage) -> None:
-    """Store the descriptions of the media of one message."""
+def keep(run: Run, message: InboundMessage) -> None:
+    """Store the descriptions of the media of one message. Raises LostLeaseError when another worker
+    has claimed the run since, which describes them itself.
+    """
     with atomic_write():
-        InboundMessage.objects.filter(id=message.id).update(media=message.media)
+        ours = InboundMessage.objects.filter(id=message.id, run__attempt=run.attempt)
+        if not ours.update(media=message.media):
+            raise LostLeaseError(run.id)
 
 
 def rewrite(run: Run, messages: list[InboundMessage]) -> None:
-    """Put the descriptions into the run and its line of the transcript."""
+    """Put the descriptions into the run and its line of the transcript. Raises LostLeaseError."""
     run.text = "\n".join(text for text in map(spoken, messages) if text)
     given = [item for message in messages for item in message.media]
     media = [without_remote(item) for item in given]
@@ -148,7 +153,9 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     ]
     run.route = {**run.route, "media": in_place}
     with atomic_write():
-        Run.objects.filter(id=run.id).update(text=run.text, route=run.route)
+        ours = Run.objects.filter(id=run.id, attempt=run.attempt)
+        if not ours.update(text=run.text, route=run.route):
+            raise LostLeaseError(run.id)
         said = "\n".join(message.text for message in messages if message.text)
         for row in Message.objects.filter(run_id=run.id, role="user"):
             row.text, row.tokens = run.text, estimate(run.text)
@@ -261,7 +268,7 @@ async def noted_file(
     stored = await stored_of(run, channel, item)
     if "remote" in item:
         item["file"] = stored.public_id
-        await in_thread(keep, message)
+        await in_thread(keep, run, message)
     return stored
 
 

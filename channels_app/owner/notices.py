@@ -167,7 +167,11 @@ def follow_up(
     """Follow up on one request, for :func:`look_after`. ``sent``: its notices, key and state."""
     assert request.notice_at is not None  # noqa: S101 - as the caller asked for
     rows = UnknownRequest.objects.filter(
-        pk=request.pk, public_id=request.public_id, notice_at=request.notice_at, notified_at=None
+        pk=request.pk,
+        public_id=request.public_id,
+        state=UnknownRequest.State.PENDING,
+        notice_at=request.notice_at,
+        notified_at=None,
     )
     if Delivery.State.SENT in sent.values():
         rows.update(notified_at=now)
@@ -187,10 +191,10 @@ def follow_up(
     if not targets:
         return
     with transactions.atomic_write():
-        if is_new:
-            if rows.update(notice_at=now) != 1:
-                return  # another worker was first
-            request.notice_at = now
+        told_at = now if is_new else request.notice_at
+        if rows.update(notice_at=told_at) != 1:
+            return  # another worker was first, or an owner has decided
+        request.notice_at = told_at
         for owner, target in targets:
             put_request(request, owner, target)
 

@@ -4,7 +4,7 @@ Nothing is locked while a server is asked (decision 199).
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -252,12 +252,13 @@ def decline(row: McpSignIn, *, by: User) -> None:
         sign_ins.end(row)
 
 
-def remove(connection: McpConnection, *, by: User, now: datetime) -> None:
-    """Delete a connection; its tokens are revoked at the server by a chore."""
+def remove(found: Iterable[McpConnection], *, by: User, now: datetime) -> None:
+    """Delete connections; their tokens are revoked at the server by a chore."""
+    rows = McpConnection.objects
     with atomic_write(joins=True):
-        rows = McpConnection.objects.filter(pk=connection.pk)
-        if connections.remove(rows):
-            record(connection, by=by, action="mcp.disconnected", now=now)
+        gone = [each for each in found if connections.remove(rows.filter(pk=each.pk))]
+        for each in gone:  # after them all: the audit has one lock
+            record(each, by=by, action="mcp.disconnected", now=now)
 
 
 def record(connection: McpConnection, *, by: User, action: str, now: datetime) -> None:

@@ -53,6 +53,8 @@ else:
 
 M = TypeVar("M", bound=Model)
 P = TypeVar("P", bound=Model)
+# A number that no other advisory lock uses: "forms" in ASCII.
+FORMS_LOCK = 0x666F726D73
 
 
 class ThemedAdmin(_ModelAdmin[M], Generic[M]):
@@ -112,11 +114,13 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
 
     @contextmanager
     def changing(self, request: HttpRequest) -> Iterator[None]:
-        """Take the gateway's write lock before Django's transaction.
+        """Take the gateway's write lock before Django's transaction, and the lock of all forms: of
+        one that is posted twice at once the second is checked when the first is stored.
 
         In the other order two writers on SQLite would wait for each other.
         """
         with transactions.atomic_write():
+            transactions.lock_until_commit(FORMS_LOCK)
             yield
 
 

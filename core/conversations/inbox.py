@@ -256,11 +256,15 @@ def take_over(
     return True
 
 
-def own_session(*, user: User, session_id: str) -> ChatSession | None:
-    """Return the open session with this public id, if it is the person's own."""
+def own_session(
+    *, user: User, session_id: str, rows: QuerySet[ChatSession] | None = None
+) -> ChatSession | None:
+    """Return the open session with this public id, if it is the person's own. ``rows``: see
+    :func:`locked`.
+    """
     if not is_public_id(session_id):
         return None
-    own = ChatSession.objects.select_related("account")
+    own = (ChatSession.objects.all() if rows is None else rows).select_related("account")
     found = own.filter(public_id=session_id, user=user, closed_at__isnull=True).first()
     if found is not None:
         found.user = user
@@ -540,7 +544,11 @@ def edit_waiting(
     rows = InboundMessage.objects.filter(
         account=account, chat=chat, external_message_id=message_id, sender=sender, body_digest=""
     )
-    row = rows.exclude(external_message_id="").first()  # the conditions of the partial index
+    rows = rows.exclude(external_message_id="")  # the conditions of the partial index
+    row = rows.first()
+    if row is not None and row.session_id is not None:
+        locked().filter(id=row.session_id).first()  # under this lock it becomes a part of a run
+        row = rows.first()
     waiting = {InboundMessage.State.RECEIVED, InboundMessage.State.HELD}
     if row is None or not (row.state in waiting or row.state == InboundMessage.State.BATCHED):
         return False
@@ -549,7 +557,8 @@ def edit_waiting(
     )
     if row.state == InboundMessage.State.BATCHED and not untouched.exists():
         return False
-    InboundMessage.objects.filter(id=row.id).update(text=clean(text))
+    if not rows.filter(id=row.id, state=row.state).update(text=clean(text)):
+        return False  # its sender is let in at this moment
     if row.run_id is not None:
         texts = InboundMessage.objects.filter(run_id=row.run_id).order_by("id")
         joined = "\n".join(each for each in texts.values_list("text", flat=True) if each)
@@ -568,6 +577,16 @@ def bring_near() -> None:
 def drop_waiting(*, session: ChatSession, note: str) -> int:
     """Drop a session's waiting messages that have no run; return how many. In a transaction."""
     ChatSession.objects.filter(id=session.id).update(flush_at=None, batch_started_at=None)
-    return InboundMessage.objects.filter(
-        session=session, state=InboundMessage.State.RECEIVED
-    ).update(state=InboundMessage.State.ANSWERED, note=note)
+    return drop(InboundMessage.objects.filter(session=session), note=note)
+
+
+def in_batches(sessions: Q) -> QuerySet[InboundMessage]:
+    """Return the messages of waiting batches, in the sessions with this condition."""
+    batches = ChatSession.objects.filter(sessions, flush_at__isnull=False)
+    return InboundMessage.objects.filter(session__in=batches, state=InboundMessage.State.RECEIVED)
+
+
+def drop(rows: QuerySet[InboundMessage], *, note: str) -> int:
+    """Drop those of ``rows`` that wait and have no run; return how many. In a transaction."""
+    waiting = rows.filter(state=InboundMessage.State.RECEIVED)
+    return waiting.update(state=InboundMessage.State.ANSWERED, note=note)

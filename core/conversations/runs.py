@@ -281,11 +281,6 @@ def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
 
 def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Write) -> None:
     """Write the messages, jobs and deliveries of a run that ends; wake the session's next run."""
-    if outcome.state == Run.State.CANCELLED:
-        # Files that a job finished at the moment of the stop are not handed over.
-        StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
-            public_id__in=[file.get("id", "") for file in outcome.files]
-        ).update(revoked_at=Now())
     said = Message(
         session_id=run.session_id,
         run_id=run.id,
@@ -305,6 +300,12 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
     )
     of_it = {"run": run.id}
     write_all(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))
+    if outcome.state == Run.State.CANCELLED:
+        # Files that a job finished at the moment of the stop are not handed over. After the jobs:
+        # one that was just finishing is waited for.
+        StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
+            public_id__in=[file.get("id", "") for file in outcome.files]
+        ).update(revoked_at=Now())
     if also is not None:
         also(run, outcome)
     # Looked for after the commit: a process that queues a run meanwhile still sees this one open.

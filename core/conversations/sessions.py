@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from core.conversations import runs
-from core.database import text_search
+from core.database import dependents, text_search
 from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.text import one_line
@@ -112,11 +112,15 @@ def mark_shortened(session: ChatSession) -> bool:
 
 
 def delete(*, session: ChatSession) -> None:
-    """Remove a session with its messages, runs, events and files; open runs are stopped first."""
+    """Remove a session with its messages, runs, events and files; open runs are stopped first.
+
+    In short transactions: after years there are so many that others could not write meanwhile.
+    """
     for run in Run.objects.filter(session=session, state__in=Run.UNFINISHED):
         runs.request_cancel(run=run)
+    stored = list(StoredFile.objects.filter(session=session))
+    dependents.remove_before(session)
     with atomic_write():
-        stored = list(StoredFile.objects.filter(session=session))
         session.delete()
     for file in stored:
         (storage.folder() / file.path).unlink(missing_ok=True)

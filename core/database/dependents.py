@@ -71,8 +71,11 @@ def remove(rows: QuerySet[Any]) -> int:
     """Remove rows in short transactions; return how many."""
     done = 0
     while ids := list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE]):
+        going = rows.model._default_manager.filter(pk__in=ids).order_by("pk")
         with atomic_write():
-            rows.model._default_manager.filter(pk__in=ids).delete()
+            # As a worker that adds to a run: first the row, then those that belong to it.
+            list(going.select_for_update(no_key=True).values_list("pk"))
+            going.order_by().delete()
         done += len(ids)
     return done
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin import site
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -118,3 +118,21 @@ def test_x58_the_chosen_of_a_list_go_in_parts_too(browser: Client, row: Any) -> 
     assert browser.post(address, data).status_code == 302
     assert not type(row).objects.filter(pk=row.pk).exists()
     assert [each.rpartition(".")[2] for each in actions()[-2:]] == ["deletion_begun", "deleted"]
+
+
+@pytest.mark.parametrize("row", ["channelaccount"], indirect=True)
+def test_x58_a_deletion_of_a_list_that_fails_is_not_recorded_as_one(
+    browser: Client, row: Any
+) -> None:
+    """[X58] The row is there, and the audit says only that it was begun."""
+
+    def failing(execute: Any, sql: str, *given: Any) -> Any:
+        if sql.startswith(f'DELETE FROM "{row._meta.db_table}"'):
+            raise DatabaseError("the disk is full")
+        return execute(sql, *given)
+
+    address = reverse(f"admin:core_{row._meta.model_name}_changelist")
+    data = {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"}
+    with connection.execute_wrapper(failing), pytest.raises(DatabaseError):
+        browser.post(address, data)
+    assert actions()[-1].rpartition(".")[2] == "deletion_begun"

@@ -285,6 +285,15 @@ def test_a_code_that_twenty_senders_type_at_once_links_one(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_of_codes_that_are_asked_for_at_once_one_is_left(ann: User, now: datetime) -> None:
+    """A page that is open twice shows one that counts; the other gives no access as her."""
+    run_in_parallel(
+        lambda _: link_codes.make(user=ann, via="web chat", now=now), times=4, threads=4
+    )
+    assert LinkCode.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer")
 @pytest.mark.parametrize("is_right", [True, False])
 def test_a_code_and_a_decision_about_its_sender_at_once_are_both_carried_out(

@@ -19,7 +19,7 @@ from channels_app.asgi.principal import Principal
 from channels_app.delivery.secret_blocks import as_sent
 from channels_app.intake.decisions import decide
 from channels_app.intake.inbound import receive_personal, receive_sender
-from channels_app.owner import notices, outages
+from channels_app.owner import notice_targets, notices, outages
 from channels_app.webchat import calls
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
@@ -369,6 +369,40 @@ def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
     for minutes in (6, 60, 600):
         notices.look_after(now=now + timedelta(minutes=minutes))
     assert (len(notices_to("555")), len(notices_to("556"))) == (1, 1)
+
+
+def test_a5_a_request_that_an_owner_has_decided_meanwhile_gets_no_further_notice(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Its buttons would stay: a worker has read it before the decision."""
+    now = timezone.now()
+    talks(owner, telegram, "555", now)
+    record_request(telegram, now)
+    read = UnknownRequest.objects.select_related("account").get()
+    everywhere = [(owner, each) for each in notice_targets.all_of(owner)]
+    decide(request=read.public_id, verdict="deny", owner=owner, via="admin", now=now)
+    for minutes in (1, 90):  # the first one is not known, or was given up
+        notices.follow_up(read, {}, everywhere, now + timedelta(minutes=minutes))
+    assert ["buttons" in each.payload for each in notices_to("555")] == [False]
+
+
+def test_a5_a_request_that_is_denied_at_once_causes_no_other_notice_later(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Before a worker has seen that its notice was delivered; nor where it was not."""
+    now = timezone.now()
+    talks(owner, telegram, "555", now)
+    for state in ("sent", "dead"):
+        record_request(telegram, now, sender=state)
+        settle(notices_to("555"), state)
+        read = UnknownRequest.objects.get(sender=state)
+        decide(request=read.public_id, verdict="deny", owner=owner, via="admin", now=now)
+    before = len(notices_to("555"))
+    for state in ("sent", "dead"):
+        record_request(telegram, now + timedelta(hours=2), sender=state)
+    for hours in (2, 30):
+        notices.look_after(now=now + timedelta(hours=hours))
+    assert len(notices_to("555")) == before == 2
 
 
 def test_a5_an_unreachable_owner_gets_the_notice_once_reachable(

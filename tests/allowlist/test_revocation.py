@@ -10,7 +10,11 @@ import redis
 from django.conf import settings
 
 from allowlist import keys, revocation
-from core.models import ChannelAccount, ChannelIdentity, Run
+from channels_app.intake.inbound import receive_sender
+from core.conversations import inbox
+from core.conversations.inbox import Draft
+from core.database.transactions import atomic_write
+from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run
 from core.signals import pubsub
 from tests.allowlist.conftest import MakeUser
 
@@ -109,6 +113,41 @@ def test_a9_the_clock_ends_a_grant_as_a_revocation_does(
     assert heard() == [{"keys": [f"key:{key.pk}", f"user:{ann.pk}"], "kind": "revoked"}]
     assert asked_to_end(run)
     assert revocation.end_expired(now=now + timedelta(minutes=5)) == 0
+
+
+def test_a9_messages_that_wait_for_more_of_a_removed_sender_become_no_run(
+    make_user: MakeUser, telegram: ChannelAccount, now: datetime
+) -> None:
+    """[A9] Of an identity, of a group, and of a person; those of others become one."""
+    ann = make_user("ann", im=["42", "43", "-100"])
+    for sender, chat in (("42", "42"), ("43", "43"), ("43", "-100")):
+        group = chat if chat != sender else ""
+        draft = Draft(account=telegram, sender=sender, chat=chat, text=chat, message_id="1")
+        found = receive_sender(draft=draft, now=now, group=group, debounce=True)
+        assert (found.outcome, found.run) == ("accepted", None)
+
+    def waiting() -> list[str]:
+        rows = InboundMessage.objects.filter(state=InboundMessage.State.RECEIVED)
+        return list(rows.order_by("id").values_list("text", flat=True))
+
+    def removed(value: str) -> None:
+        ann.identities.filter(value=value).delete()
+        revocation.end_identity(user_id=ann.pk, kind="im", value=value, now=now)
+
+    removed("42")
+    assert waiting() == ["43", "-100"]
+    removed("-100")
+    assert waiting() == ["43"]
+    later = now + timedelta(minutes=1)
+    for session in inbox.due_sessions(now=later):
+        with atomic_write():
+            inbox.flush_due(session_id=session, now=later)
+    assert Run.objects.get().text == "43"
+    again = Draft(account=telegram, sender="43", chat="43", text="44", message_id="2")
+    assert receive_sender(draft=again, now=later, debounce=True).outcome == "accepted"
+    revocation.end_user(user_id=ann.pk)
+    assert waiting() == []
+    assert asked_to_end(Run.objects.get())
 
 
 def test_a9_a_removed_identity_keeps_runs_that_another_identity_allows(

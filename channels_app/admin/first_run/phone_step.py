@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.db import IntegrityError
 from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
@@ -56,10 +57,11 @@ def saved(form: PhoneStepForm, *, owner: User, now: datetime) -> bool:
     except ChannelError as error:
         form.add_error("token", said_of(error))
         return False
-    if ChannelAccount.objects.filter(channel=PHONE_CHANNEL, name=row.name).exists():
+    try:
+        store(row, names=sorted(secrets), owner=owner, now=now)
+    except IntegrityError:  # also by the first of two clicks at once
         form.add_error("token", str(NAME_TAKEN))
         return False
-    store(row, names=sorted(secrets), owner=owner, now=now)
     return True
 
 

@@ -22,12 +22,9 @@ from channels_app.admin.language_models.assistant_inlines import (
     is_usable,
 )
 from core.admin.base import ExtraContext, badge, visible_line
-from core.database import transactions
 from core.models import Assistant, AssistantBinding, AssistantModel, AssistantVersion
 from core.providers import catalogue
 
-# A number that no other advisory lock uses: "assist" in ASCII.
-SAVE_LOCK = 0x617373697374
 VERSIONS = 50
 TOP = (("name", "slug"), "instructions")
 PICTURE = ("Picture", {"fields": (("new_picture", "remove_picture"),)})
@@ -150,7 +147,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
 
     def save_model(self, request: HttpRequest, obj: Assistant, form: Any, change: Any) -> None:
         """Count versions of the instructions; move the mark of the default."""
-        transactions.lock_until_commit(SAVE_LOCK)
         before = Assistant.objects.filter(pk=obj.pk).first() if change else None
         if obj.is_default:
             others = Assistant.objects.filter(is_default=True).exclude(pk=obj.pk)

@@ -36,7 +36,8 @@ def store_listing(server_id: int, found: Iterable[Offer], *, protocol: str, now:
         server = McpServer.objects.select_for_update().filter(pk=server_id).first()
         if server is None:
             return
-        rows = {row.name: row for row in server.tools.all()}
+        # Locked before the first change raises the catalogue's version, which others change last.
+        rows = {row.name: row for row in server.tools.select_for_update().order_by("pk")}
         changed = [compare(server, rows.pop(each.name, None), each) for each in found]
         changed += [leave_out(row) for row in rows.values()]
         McpServer.objects.filter(pk=server_id).update(listed_at=now, protocol=protocol[:16])

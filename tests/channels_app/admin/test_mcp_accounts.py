@@ -142,6 +142,30 @@ def test_v77_calls_that_wait_for_a_sign_in_are_locked_before_the_audit(
     assert first[RunPause._meta.db_table] < first[AuditEntry._meta.db_table]
 
 
+def test_v77_the_audit_is_locked_after_all_accounts_and_sign_ins_that_end(
+    browser: Client, row: McpServer
+) -> None:
+    """[V77] A person who removes their own account, or declines its sign-in, at the same moment
+    locks these first: in another order each would wait for the other.
+    """
+    ann, bob = (User.objects.create(username=name) for name in ("ann", "bob"))
+    for each in (ann, bob):
+        connected(row, each)
+    sign_ins.create(row, ann, now=timezone.now())
+    form = fields_of(browser, row, url="https://api.example.com/other")
+    with CaptureQueriesContext(connection) as found:
+        assert browser.post(page(McpServer, row.pk), form).status_code == 302
+    said = [each["sql"] for each in found]
+    audited = [at for at, sql in enumerate(said) if 'INSERT INTO "allowlist_auditentry"' in sql]
+    ended = [
+        at
+        for at, sql in enumerate(said)
+        if 'DELETE FROM "core_mcpconnection"' in sql or 'UPDATE "core_mcpsignin"' in sql
+    ]
+    assert len(ended) == 3
+    assert min(audited) > max(ended)
+
+
 def test_v78_the_client_secret_is_kept_encrypted_and_never_shown(
     browser: Client, row: McpServer
 ) -> None:

@@ -13,12 +13,13 @@ from pytest_django import Settings
 from channels_app.base import Account, Channel, ChannelError, RemoteFile
 from channels_app.intake import media
 from channels_app.memory.channel import CHANNEL, PLATFORM
+from core.conversations.events import LostLeaseError
 from core.conversations.sessions import delete
 from core.files import quota, storage
 from core.lib.ids import public_id
 from core.media.describe import Describer
 from core.media.text import Medium
-from core.models import ChatSession, InboundMessage, Run, StoredFile, User
+from core.models import ChatSession, InboundMessage, Message, Run, StoredFile, User
 from tests.channels_app.running import guest, memory_account, owner
 from tests.channels_app.schedules.making import chat_of
 
@@ -374,6 +375,25 @@ def test_a_file_is_fetched_once_although_its_worker_ends_while_it_is_described(
     assert attempts == [f"/files/{file.public_id}"] * 2
     row.refresh_from_db()
     assert row.media[0]["text"].endswith("Transcript: hello\nName: audio.ogg")
+
+
+def test_a_worker_that_has_lost_a_run_changes_none_of_its_words(
+    run: Run, session: ChatSession
+) -> None:
+    """It stood still while it fetched a file, and another worker has answered since."""
+    said: Item = {"kind": "document", "text": "[hello]"}
+    message = InboundMessage.objects.create(
+        account=session.account, run=run, media=[said], received_at=timezone.now()
+    )
+    Run.objects.update(attempt=2, text="[hello]")
+    Message.objects.create(session=session, run=run, role="user", text="[hello]")
+    message.media = [{**said, "text": "[a file that could not be fetched]"}]
+    with pytest.raises(LostLeaseError):
+        media.keep(run, message)
+    with pytest.raises(LostLeaseError):
+        media.rewrite(run, [message])
+    assert InboundMessage.objects.get().media == [said]
+    assert [each.objects.get().text for each in (Run, Message)] == ["[hello]", "[hello]"]
 
 
 def test_a_file_over_the_limit_of_its_channel_is_not_stored(

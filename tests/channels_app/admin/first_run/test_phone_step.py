@@ -1,5 +1,6 @@
 """The third step: a bot's token is tried before it is stored, and its owner is linked."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from django.utils import timezone
 from allowlist import link_codes
 from allowlist.link_codes import Address
 from allowlist.models import AuditEntry, LinkCode
+from channels_app.worker import account_watcher
 from core.database.transactions import atomic_write
 from core.models import ChannelAccount, User
 from tests.channels_app.telegram.fake_api import FakeBotApi
+from tests.threads import SECONDS, at_once
 
 TOKEN = f"7001:{'B' * 35}"
 
@@ -94,6 +97,23 @@ def test_a_bot_that_is_connected_already_is_not_stored_twice(page: Client, api: 
     ChannelAccount.objects.update(enabled=False)
     errors = posted(page, token=TOKEN, api_base=api.base)["errors"]
     assert "already" in errors["token"][0]
+    assert len(bots()) == 1
+
+
+def test_of_two_clicks_at_once_one_connects_the_bot(
+    page: Client, api: FakeBotApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have asked Telegram before one of them is stored."""
+    both, real = threading.Barrier(2), account_watcher.test_now
+
+    def test_now(row: ChannelAccount) -> str:
+        said = real(row)
+        both.wait(timeout=SECONDS)
+        return said
+
+    monkeypatch.setattr(account_watcher, "test_now", test_now)
+    told = at_once(2, lambda: posted(page, token=TOKEN, api_base=api.base))
+    assert sorted("errors" in each for each in told) == [False, True]
     assert len(bots()) == 1
 
 
