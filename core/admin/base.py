@@ -18,12 +18,14 @@ from django.utils.text import capfirst
 
 from core.admin.bounded import BoundedChangeList, ListedChangeList
 from core.database import transactions
-from core.lib.text import is_number, visible, visible_line
+from core.lib.text import is_number
+from core.lib.text import visible as visible
+from core.lib.text import visible_line as visible_line
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as _ModelAdmin
     from django.contrib.admin import TabularInline as _TabularInline
-    from django.forms import ModelForm
+    from django.forms import ModelForm as ModelForm
 else:
     from django.forms import ModelForm as _DjangoForm
     from unfold.admin import ModelAdmin as _UnfoldAdmin
@@ -198,20 +200,6 @@ def state_badge(state: str, label: str = "") -> SafeString:
     """Return the state of a row as a label in the colour of that state."""
     return badge(label or state, STATE_COLOURS.get(state, "base"))
 
-
-__all__ = [
-    "ExtraContext",
-    "ModelForm",
-    "ReadOnlyAdmin",
-    "ThemedAdmin",
-    "ThemedInline",
-    "badge",
-    "chosen",
-    "shown",
-    "state_badge",
-    "visible",
-    "visible_line",
-]
 
 STATE_COLOURS = {
     "pending": "warning",
