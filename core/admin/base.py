@@ -31,26 +31,21 @@ else:
     from unfold.admin import ModelAdmin as _UnfoldAdmin
     from unfold.admin import TabularInline as _UnfoldInline
 
-    class _ModelAdmin(_UnfoldAdmin):
-        """unfold's class with the type parameter of the stubs."""
+    class _Typed:
+        """Accepts the type parameter of the stubs, which Django's classes do not at run time."""
 
         def __class_getitem__(cls, _: object) -> type:
-            """Accept the type parameter, which Django's class does not have at run time."""
+            """Return the class itself."""
             return cls
 
-    class _TabularInline(_UnfoldInline):
-        """unfold's inline with the type parameter of the stubs."""
+    class _ModelAdmin(_Typed, _UnfoldAdmin):
+        """unfold's class with a type parameter."""
 
-        def __class_getitem__(cls, _: object) -> type:
-            """Accept the type parameter, as above."""
-            return cls
+    class _TabularInline(_Typed, _UnfoldInline):
+        """unfold's inline with a type parameter."""
 
-    class ModelForm(_DjangoForm):
-        """A model form with the type parameter of the stubs."""
-
-        def __class_getitem__(cls, _: object) -> type:
-            """Accept the type parameter, as above."""
-            return cls
+    class ModelForm(_Typed, _DjangoForm):
+        """A model form with a type parameter."""
 
 
 M = TypeVar("M", bound=Model)
