@@ -196,6 +196,12 @@ def state_badge(state: str, label: str = "") -> SafeString:
     return badge(label or state, STATE_COLOURS.get(state, "base"))
 
 
+@display(description="state", ordering="state")
+def shown_state(_: Any, row: Any) -> SafeString:
+    """Show the state of a row as a label: an admin method."""
+    return state_badge(row.state)
+
+
 STATE_COLOURS = {
     "pending": "warning",
     "held": "warning",
