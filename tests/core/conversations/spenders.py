@@ -81,7 +81,7 @@ class Spender:
         from tests.core.conversations.metered import PROMPT, REQUEST
         from tests.core.providers.chains import MODEL
 
-        meter = usage.RunMeter(run=run, known=known)
+        meter = usage.RunMeter.of_run(run=run, known=known)
         for _ in range(self.order["calls"]):
             try:
                 most = await meter.reserve(MODEL, REQUEST)
