@@ -12,7 +12,6 @@ import orjson
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField, Q, QuerySet
-from django.db.models.functions import Now
 
 from core import markdown
 from core.conversations import assistants, traces
@@ -303,11 +302,6 @@ def session_here(
     if found is not None:
         found.user, found.account = user, account  # saves two queries
     return found
-
-
-def close_session(*, session: ChatSession) -> None:
-    """Close a session: no message is accepted in it any more. Inside a transaction."""
-    ChatSession.objects.filter(id=session.id, closed_at__isnull=True).update(closed_at=Now())
 
 
 @dataclass(frozen=True, slots=True)
