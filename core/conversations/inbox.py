@@ -348,14 +348,9 @@ def store_waiting(
     return message, is_new
 
 
-def longest_wait() -> timedelta:
-    """Return how long the first message of a batch waits at most."""
-    return timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
-
-
 def furthest_flush() -> timedelta:
     """Return how far ahead a flush is at most: the longest window that a message opens."""
-    return max(longest_wait(), ALBUM_IDLE)
+    return max(usual_wait().most, ALBUM_IDLE)
 
 
 def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
@@ -366,7 +361,7 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
     """
     if session.flush_at is None or session.flush_at > now:
         return None
-    if session.flush_at == now and session.batch_started_at == now - longest_wait():
+    if session.flush_at == now and session.batch_started_at == now - usual_wait().most:
         return None
     write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
     session.flush_at = session.batch_started_at = None

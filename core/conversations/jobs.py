@@ -20,6 +20,7 @@ from django.db.models.functions import Coalesce, Greatest, Now
 
 from core.conversations import left_calls
 from core.conversations.events import LostLeaseError
+from core.conversations.runs import lease_end
 from core.conversations.shares import in_turn
 from core.database import transactions
 from core.database.queries import HasRows, Values
@@ -141,11 +142,6 @@ OLDEST_QUEUED = Values(
 def waiting_since() -> datetime | None:
     """Return since when the oldest job waits for a worker; None when none does."""
     return OLDEST_QUEUED.first()
-
-
-def lease_end() -> object:
-    """Return the database expression of a fresh lease's end."""
-    return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
 def keep(*, job: Job) -> bool:

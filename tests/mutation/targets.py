@@ -119,7 +119,7 @@ TARGETS = (
         "the fence of jobs",
         "core/conversations/jobs.py",
         ("tests/core/conversations/test_jobs.py",),
-        "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim lease_end keep is_ours has_succeeded "
+        "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim keep is_ours has_succeeded "
         "ours tell finish fail release recover",
     ),
     Target(
@@ -137,7 +137,7 @@ TARGETS = (
             "tests/core/conversations/test_batch_edges.py",
         ),
         "RepeatKey.stored body_digest Draft.known_by Draft.may_come_twice find_duplicate store "
-        "take_over usual_wait store_waiting longest_wait furthest_flush flush_before "
+        "take_over usual_wait store_waiting furthest_flush flush_before "
         "with_due_batch flush_at flush_due due_sessions",
     ),
     Target(
