@@ -35,7 +35,6 @@ from core.conversations.budgets import (
     merged,
     of_keys,
 )
-from core.database.batching import attempt
 from core.database.transactions import atomic_write
 from core.models import Budget, BudgetPeriod, ModelCall, RunPause
 from core.providers import prices
@@ -129,12 +128,7 @@ def reserve_all(wishes: Sequence[Wish]) -> list[Granted | Refused | Exception]:
     except DatabaseError as error:
         if len(wishes) == 1:
             return [error]
-    return [attempt(partial(reserve_one, each)) for each in wishes]
-
-
-def reserve_one(wish: Wish) -> Granted | Refused:
-    """Return what became of a wish, in its own transaction."""
-    return reserved([wish])[0]
+    return [found for each in wishes for found in reserve_all([each])]
 
 
 def reserved(wishes: Sequence[Wish], *, tries: int = 1) -> list[Granted | Refused]:
