@@ -14,7 +14,6 @@ from core.conversations import (
     budgets,
     jobs,
     left_calls,
-    reservations,
     runs,
     usage,
 )
@@ -396,10 +395,10 @@ async def test_a_reservation_is_settled_in_its_own_period(
 ) -> None:
     limit = await in_thread(budget, CALL)
     meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
-    monkeypatch.setattr(reservations, "day_of", lambda _: date(2026, 3, 1))
+    monkeypatch.setattr(budgets, "day_of", lambda _: date(2026, 3, 1))
     await meter.reserve(MODEL, REQUEST)
     end(meter, USED)
-    monkeypatch.setattr(reservations, "day_of", lambda _: date(2026, 3, 2))
+    monkeypatch.setattr(budgets, "day_of", lambda _: date(2026, 3, 2))
     assert await meter.reserve(MODEL, REQUEST) == ANSWER
     rows = await in_thread(
         lambda: list(
