@@ -108,7 +108,7 @@ def claim(*, job_id: int) -> Job | None:
             return None
         job = Job.objects.select_related("run", "run__session", "run__user").get(id=job_id)
     if job.attempt > 1:
-        left_calls.take_over_job(job=job)
+        left_calls.take_over(run_id=job.run_id, attempt=job.attempt, job_id=job.id)
     if job.attempt > MOST_ATTEMPTS:
         fail(job=job, error=GAVE_UP)
         return None

@@ -394,15 +394,10 @@ def recover(*, limit: int = 500) -> list[int]:
     Queued runs that were asked to end are among them, in any position of their session's queue.
     """
     if ARE_EXPIRED():
-        requeue_expired()
+        with transactions.atomic_write():
+            rows = transactions.unlocked(expired())
+            rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
     return startable(limit=limit) if OLDEST_QUEUED() else []
-
-
-def requeue_expired() -> None:
-    """Requeue runs whose lease ran out."""
-    with transactions.atomic_write():
-        rows = transactions.unlocked(expired())
-        rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
 
 
 def startable(*, limit: int) -> list[int]:

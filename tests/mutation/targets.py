@@ -113,7 +113,7 @@ TARGETS = (
         ("tests/core/conversations/test_fences.py", "tests/core/conversations/test_runs.py"),
         "CLAIM WHOLE END ANSWERED END_JOBS FOLLOWING lease_end claim keep settle settle_queued "
         "cancelled_while_queued leave_behind wake_next request_cancel cancel_all_of recover "
-        "requeue_expired expired earlier release",
+        "expired earlier release",
     ),
     Target(
         "the fence of jobs",

@@ -152,7 +152,7 @@ def recover() -> None:
             continue  # left to the sweep, as of runs that wait for a worker
         (run,) = runs.claim(run_ids=[run_id], worker="next").values()
         logged = [event for _, event in events.whole_log(run.id)]
-        left_calls.take_over(run=run, logged=logged)
+        left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=logged)
     while left_calls.close_left():
         pass
 

@@ -315,7 +315,7 @@ async def test_the_calls_of_a_dead_attempt_are_estimated_and_not_counted_twice(
         {"type": "event", "props": {"event": "tool_end"}},
         {**text, "message_id": "text-2", "props": {"content": "y" * 40}, "delta_action": "append"},
     ]
-    await in_thread(lambda: left_calls.take_over(run=again, logged=logged))
+    await in_thread(left_calls.take_over, run_id=again.id, attempt=again.attempt, logged=logged)
     row = await in_thread(call_of, run)
     assert (row.state, row.failure, row.estimated) == ("settled", "lost", True)
     assert (row.prompt_tokens, row.completion_tokens) == (28, 10)

@@ -62,7 +62,7 @@ def call_once(run: Run) -> None:
         meter._open = found
         end(meter, USED)
     commit(meter)
-    left_calls.take_over(run=run, logged=[])
+    left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=[])
 
 
 def wish_of(meter: RunMeter, **more: Any) -> reservations.Wish:
