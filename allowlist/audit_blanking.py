@@ -21,10 +21,9 @@ ACTOR, TEXTS = "retention", "audit texts"
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:
     """Yield the rows that are due by a rule: those before the first one that is not."""
-    before = rules.cutoff(rule, now)
-    if before is not None:
-        young = unblanked().filter(at__gte=before).values_list("id", flat=True).first()
-        yield Selection({TEXTS: due(young)}, partial(batch, young), blank)
+    recent = unblanked().filter(at__gte=rules.cutoff(rule, now))
+    young = recent.values_list("id", flat=True).first()
+    yield Selection({TEXTS: due(young)}, partial(batch, young), blank)
 
 
 def unblanked() -> QuerySet[AuditEntry]:

@@ -150,7 +150,7 @@ def prepare(run: Run, began: float) -> Begun:
     logged = [event for _, event in stored]
     log = events.log_of(run=run, seq=stored[-1][0] + events.AHEAD if stored else 1)
     if run.attempt > 1:
-        left_calls.take_over(run=run, logged=logged)
+        left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=logged)
         again = [reset_delta(kind, message_id=name) for name, kind in shown(logged).items()]
         logged += [log.append(message) for message in again]
     kept = tool_calls.kept_for(run)

@@ -74,7 +74,7 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.heard(message)
 
-    meter = usage.RunMeter(run=run, known=begun.known)
+    meter = usage.RunMeter.of_run(run=run, known=begun.known)
     chain = Chain(
         models=begun.known.chain_of(run.assistant_id, first=run.model_id),
         provider_of=providers.provider_of,

@@ -18,37 +18,34 @@ from django.utils.text import capfirst
 
 from core.admin.bounded import BoundedChangeList, ListedChangeList
 from core.database import transactions
-from core.lib.text import is_number, visible, visible_line
+from core.lib.text import is_number
+from core.lib.text import visible as visible
+from core.lib.text import visible_line as visible_line
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as _ModelAdmin
     from django.contrib.admin import TabularInline as _TabularInline
-    from django.forms import ModelForm
+    from django.forms import ModelForm as ModelForm
 else:
     from django.forms import ModelForm as _DjangoForm
     from unfold.admin import ModelAdmin as _UnfoldAdmin
     from unfold.admin import TabularInline as _UnfoldInline
 
-    class _ModelAdmin(_UnfoldAdmin):
-        """unfold's class with the type parameter of the stubs."""
+    class _Typed:
+        """Accepts the type parameter of the stubs, which Django's classes do not at run time."""
 
         def __class_getitem__(cls, _: object) -> type:
-            """Accept the type parameter, which Django's class does not have at run time."""
+            """Return the class itself."""
             return cls
 
-    class _TabularInline(_UnfoldInline):
-        """unfold's inline with the type parameter of the stubs."""
+    class _ModelAdmin(_Typed, _UnfoldAdmin):
+        """unfold's class with a type parameter."""
 
-        def __class_getitem__(cls, _: object) -> type:
-            """Accept the type parameter, as above."""
-            return cls
+    class _TabularInline(_Typed, _UnfoldInline):
+        """unfold's inline with a type parameter."""
 
-    class ModelForm(_DjangoForm):
-        """A model form with the type parameter of the stubs."""
-
-        def __class_getitem__(cls, _: object) -> type:
-            """Accept the type parameter, as above."""
-            return cls
+    class ModelForm(_Typed, _DjangoForm):
+        """A model form with a type parameter."""
 
 
 M = TypeVar("M", bound=Model)
@@ -203,19 +200,11 @@ def state_badge(state: str, label: str = "") -> SafeString:
     return badge(label or state, STATE_COLOURS.get(state, "base"))
 
 
-__all__ = [
-    "ExtraContext",
-    "ModelForm",
-    "ReadOnlyAdmin",
-    "ThemedAdmin",
-    "ThemedInline",
-    "badge",
-    "chosen",
-    "shown",
-    "state_badge",
-    "visible",
-    "visible_line",
-]
+@display(description="state", ordering="state")
+def shown_state(_: Any, row: Any) -> SafeString:
+    """Show the state of a row as a label: an admin method."""
+    return state_badge(row.state)
+
 
 STATE_COLOURS = {
     "pending": "warning",

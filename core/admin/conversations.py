@@ -11,10 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, shown_state, visible_line
 from core.admin.bounded import NewestValuesFilter
 from core.conversations import outbox, runs
 from core.database import statements
@@ -97,6 +96,7 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
 class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     """Runs; the page of one shows its events, jobs and deliveries."""
 
+    status = shown_state
     shown_text = shown("text", limit=80)
     shown_error = shown("error", limit=500)
 
@@ -140,10 +140,6 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         """Show the model server's reason, on one line."""
         failure = failure_of(run)
         return visible_line(failure.reason, 500) if failure else ""
-
-    @admin.display(description="state", ordering="state")
-    def status(self, run: Run) -> SafeString:
-        return state_badge(run.state)
 
     @admin.action(description="Cancel", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
@@ -206,6 +202,7 @@ def event_row(event: RunEvent) -> dict[str, Any]:
 class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
     """Inbound messages; raw bytes are not shown."""
 
+    status = shown_state
     shown_text = shown("text", limit=2000)
     brief = shown("text", limit=80)
     shown_sender = shown("sender")
@@ -238,10 +235,6 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         "received_at",
     )
 
-    @admin.display(description="state", ordering="state")
-    def status(self, message: InboundMessage) -> SafeString:
-        return state_badge(message.state)
-
     @admin.display(description="sender", ordering="sender")
     def user_or_sender(self, message: InboundMessage) -> str:
         """Show the user, or the sender's name on the platform."""
@@ -252,6 +245,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
 class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     """Deliveries; failed ones are retried or dismissed by hand."""
 
+    status = shown_state
     shown_conversation = shown("conversation")
     shown_error = shown("error", limit=500)
 
@@ -283,10 +277,6 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         ("created_at", "sent_at"),
     )
     actions = ("retry", "dismiss")
-
-    @admin.display(description="state", ordering="state")
-    def status(self, delivery: Delivery) -> SafeString:
-        return state_badge(delivery.state)
 
     @admin.display(description="text")
     def text_start(self, delivery: Delivery) -> str:
@@ -370,6 +360,7 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
 class JobAdmin(ReadOnlyAdmin[Job]):
     """Long tasks; their events are in the log of their run."""
 
+    status = shown_state
     shown_message = shown("message", limit=120)
     shown_error = shown("error", limit=500)
 
@@ -399,10 +390,6 @@ class JobAdmin(ReadOnlyAdmin[Job]):
         "shown_error",
         ("created_at", "finished_at"),
     )
-
-    @admin.display(description="state", ordering="state")
-    def status(self, job: Job) -> SafeString:
-        return state_badge(job.state)
 
     @admin.display(description="plugin")
     def shown_plugin(self, job: Job) -> str:
@@ -444,14 +431,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
     search_fields = ("name",)
     ordering = ("name",)
     actions = ("switch_on", "switch_off")
-    fields = (
-        "shown_name",
-        "enabled",
-        "summary",
-        "problem",
-        "runs_a_script",
-        "changed_at",
-    )
+    fields = list_display
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
         """Create a row for each folder, broken ones too: opening the page finds new ones."""

@@ -12,7 +12,6 @@ import orjson
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField, Q, QuerySet
-from django.db.models.functions import Now
 
 from core import markdown
 from core.conversations import assistants, traces
@@ -309,11 +308,6 @@ def session_here(
     return found
 
 
-def close_session(*, session: ChatSession) -> None:
-    """Close a session: no message is accepted in it any more. Inside a transaction."""
-    ChatSession.objects.filter(id=session.id, closed_at__isnull=True).update(closed_at=Now())
-
-
 @dataclass(frozen=True, slots=True)
 class Wait:
     """How long a batch waits: the idle window, and the hard cap from its first message ([C2])."""
@@ -358,14 +352,9 @@ def store_waiting(
     return message, is_new
 
 
-def longest_wait() -> timedelta:
-    """Return how long the first message of a batch waits at most."""
-    return timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
-
-
 def furthest_flush() -> timedelta:
     """Return how far ahead a flush is at most: the longest window that a message opens."""
-    return max(longest_wait(), ALBUM_IDLE)
+    return max(usual_wait().most, ALBUM_IDLE)
 
 
 def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
@@ -376,7 +365,7 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
     """
     if session.flush_at is None or session.flush_at > now:
         return None
-    if session.flush_at == now and session.batch_started_at == now - longest_wait():
+    if session.flush_at == now and session.batch_started_at == now - usual_wait().most:
         return None
     write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
     session.flush_at = session.batch_started_at = None

@@ -20,6 +20,7 @@ from django.db.models.functions import Coalesce, Greatest, Now
 
 from core.conversations import left_calls
 from core.conversations.events import LostLeaseError
+from core.conversations.runs import lease_end
 from core.conversations.shares import in_turn
 from core.database import transactions
 from core.database.queries import HasRows, Values
@@ -107,7 +108,7 @@ def claim(*, job_id: int) -> Job | None:
             return None
         job = Job.objects.select_related("run", "run__session", "run__user").get(id=job_id)
     if job.attempt > 1:
-        left_calls.take_over_job(job=job)
+        left_calls.take_over(run_id=job.run_id, attempt=job.attempt, job_id=job.id)
     if job.attempt > MOST_ATTEMPTS:
         fail(job=job, error=GAVE_UP)
         return None
@@ -141,11 +142,6 @@ OLDEST_QUEUED = Values(
 def waiting_since() -> datetime | None:
     """Return since when the oldest job waits for a worker; None when none does."""
     return OLDEST_QUEUED.first()
-
-
-def lease_end() -> object:
-    """Return the database expression of a fresh lease's end."""
-    return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
 def keep(*, job: Job) -> bool:

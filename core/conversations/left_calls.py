@@ -23,26 +23,19 @@ ORPHAN = timedelta(hours=1)
 AT_ONCE = 100
 
 
-def take_over(*, run: Run, logged: Iterable[MessageDict]) -> None:
-    """Settle the calls that earlier attempts of a claimed run left open; ``logged`` is what they
-    had shown.
+def take_over(
+    *, run_id: int, attempt: int, job_id: int = 0, logged: Iterable[MessageDict] | None = None
+) -> None:
+    """Settle the calls that earlier attempts of a claimed run, or of a claimed long task of it,
+    left open. ``logged``: the log of those of the run.
     """
     left = ModelCall.objects.filter(
-        run_id=run.id, job_id=0, attempt__lt=run.attempt, state=ModelCall.State.OPEN
+        run_id=run_id, job_id=job_id, attempt__lt=attempt, state=ModelCall.State.OPEN
     )
     if rows := list(left):
+        shown = None if logged is None else shown_tokens(logged)
         with atomic_write():
-            shut(rows, shown_tokens(logged))
-
-
-def take_over_job(*, job: Job) -> None:
-    """Settle the calls that earlier attempts of a claimed long task left open."""
-    left = ModelCall.objects.filter(
-        run_id=job.run_id, job_id=job.id, attempt__lt=job.attempt, state=ModelCall.State.OPEN
-    )
-    if rows := list(left):
-        with atomic_write():
-            shut(rows, None)
+            shut(rows, shown)
 
 
 def left() -> QuerySet[ModelCall]:

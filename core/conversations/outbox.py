@@ -68,9 +68,8 @@ def conversation(*, account_id: int, chat: str, thread: str) -> str:
 
 
 class BlockFields(TypedDict, total=False):
-    """The fields of a block besides its place; see :func:`enqueue`."""
+    """The columns of a block besides its key and its place."""
 
-    key: Required[str]
     payload: Required[dict[str, Any]]
     session_id: int | None
     run_id: int | None
@@ -83,10 +82,7 @@ def enqueue(
     account_id: int,
     conversation: str,
     target: dict[str, Any],
-    payload: dict[str, Any],
-    session_id: int | None = None,
-    run_id: int | None = None,
-    block_index: int = 0,
+    **block: Unpack[BlockFields],
 ) -> Delivery:
     """Add one block, once per ``key``; a worker is woken after the commit. Inside a transaction."""
     row = Delivery(
@@ -94,10 +90,7 @@ def enqueue(
         account_id=account_id,
         conversation=conversation,
         target=target,
-        payload=payload,
-        session_id=session_id,
-        run_id=run_id,
-        block_index=block_index,
+        **block,
     )
     delivery, is_new = insert_or_find(row, partial(KNOWN.first, key=key))
     if is_new:
@@ -107,18 +100,20 @@ def enqueue(
 
 def enqueue_in_chat(
     *,
+    key: str,
     account_id: int,
     chat: str,
     thread: str = "",
     reply_to: str = "",
-    **rest: Unpack[BlockFields],
+    **block: Unpack[BlockFields],
 ) -> Delivery:
     """Add one block to a chat, in the order of its conversation; see :func:`enqueue`."""
     return enqueue(
+        key=key,
         account_id=account_id,
         conversation=conversation(account_id=account_id, chat=chat, thread=thread),
         target={"chat": chat, "thread": thread, "reply_to": reply_to},
-        **rest,
+        **block,
     )
 
 

@@ -16,26 +16,8 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core.conversations.budgets import (
-    MESSAGES,
-    MONEY,
-    TOKENS,
-    Change,
-    Closing,
-    Entry,
-    Key,
-    Limit,
-    apply,
-    close,
-    day_of,
-    end_of,
-    entry,
-    key_of,
-    measure_of,
-    merged,
-    of_keys,
-)
-from core.database.batching import attempt
+from core.conversations import budgets
+from core.conversations.budgets import MESSAGES, MONEY, TOKENS, Change, Closing, Entry, Key, Limit
 from core.database.transactions import atomic_write
 from core.models import Budget, BudgetPeriod, ModelCall, RunPause
 from core.providers import prices
@@ -129,12 +111,7 @@ def reserve_all(wishes: Sequence[Wish]) -> list[Granted | Refused | Exception]:
     except DatabaseError as error:
         if len(wishes) == 1:
             return [error]
-    return [attempt(partial(reserve_one, each)) for each in wishes]
-
-
-def reserve_one(wish: Wish) -> Granted | Refused:
-    """Return what became of a wish, in its own transaction."""
-    return reserved([wish])[0]
+    return [found for each in wishes for found in reserve_all([each])]
 
 
 def reserved(wishes: Sequence[Wish], *, tries: int = 1) -> list[Granted | Refused]:
@@ -150,9 +127,11 @@ def reserved(wishes: Sequence[Wish], *, tries: int = 1) -> list[Granted | Refuse
 
 def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
     """Settle earlier calls, lock the periods, decide, and store open calls. In a transaction."""
-    day = day_of(timezone.now())
-    changes = [each for wish in wishes for closing in wish.before for each in close(closing)]
-    wanted = {key_of(each, day): each.budget for wish in wishes for each in wish.limits}
+    day = budgets.day_of(timezone.now())
+    changes = [
+        each for wish in wishes for closing in wish.before for each in budgets.close(closing)
+    ]
+    wanted = {budgets.key_of(each, day): each.budget for wish in wishes for each in wish.limits}
     periods = lock(wanted, changes)
     counted = counted_messages(wishes)
     results: list[Granted | Refused] = []
@@ -161,7 +140,8 @@ def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
         rests = [
             Rest(each, periods[key], (each.budget.id, each.person) in known)
             for each in wish.limits
-            if (key := key_of(each, day)) in periods  # else the budget was deleted meanwhile
+            # Else the budget was deleted meanwhile.
+            if (key := budgets.key_of(each, day)) in periods
         ]
         results.append(decide(wish, rests, day))
         if isinstance(results[-1], Granted) and wish.call.run_id:
@@ -248,7 +228,7 @@ def narrowest(
         key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),
     )
     budget, period = found.limit.budget, found.period
-    end = end_of(budget.period, day)
+    end = budgets.end_of(budget.period, day)
     return Refused(budget, period.limit, period.spent, end, is_soon), period
 
 
@@ -258,12 +238,12 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
 
     The limit is the row's, which may just have been edited.
     """
-    pending = merged(changes)
+    pending = budgets.merged(changes)
     found = locked(wanted.keys(), pending.keys())
     if missing := wanted.keys() - found.keys():
         make(missing)
         found = locked(wanted.keys(), pending.keys())
-    apply(changes)
+    budgets.apply(changes)
     periods = {}
     for key, row in found.items():
         released, spent = pending.get(row.pk, (0, 0))
@@ -279,7 +259,7 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
 
 def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPeriod]:
     """Return the stored periods of ``keys``; lock them and those with ``ids``."""
-    rows = BudgetPeriod.objects.filter(of_keys(keys) | Q(id__in=ids))
+    rows = BudgetPeriod.objects.filter(budgets.of_keys(keys) | Q(id__in=ids))
     rows = rows.select_related("budget").select_for_update(of=("self",), no_key=True)
     found = {
         Key(row.budget_id, row.person, row.measure, row.start): row for row in rows.order_by("id")
@@ -289,7 +269,7 @@ def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPer
 
 def limit_of(row: BudgetPeriod, known: BudgetInfo) -> int:
     """Return the limit of a period; that from before an edit of the budget's unit or period."""
-    return row.budget.limit if measure_of(row.budget) == row.measure else known.limit
+    return row.budget.limit if budgets.measure_of(row.budget) == row.measure else known.limit
 
 
 def make(keys: AbstractSet[Key]) -> None:
@@ -316,7 +296,7 @@ def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:
     calls = ModelCall.objects.filter(run__in=runs).values_list("run_id", "reserved")
     in_periods: dict[int, set[int]] = {}
     for run_id, entries in calls:
-        ids = {each.period_id for each in map(entry, entries) if each.unit == MESSAGES}
+        ids = {each.period_id for each in map(budgets.entry, entries) if each.unit == MESSAGES}
         in_periods.setdefault(runs[run_id], set()).update(ids)
     rows = BudgetPeriod.objects.filter(id__in=set().union(*in_periods.values()))
     whose = {row[0]: (row[1], row[2]) for row in rows.values_list("id", "budget_id", "person")}

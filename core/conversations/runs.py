@@ -23,7 +23,7 @@ from django.db.models.functions import Coalesce, Now
 
 from core.conversations.shares import Served, in_turn
 from core.database import schema_version, statements, transactions
-from core.database.queries import Among, HasRows, Instances, Param, Update, UpdateReturning, Values
+from core.database.queries import Among, HasRows, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Write, write_all
 from core.lib.tokens import estimate, of_calls
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
@@ -71,7 +71,7 @@ def lease_end() -> object:
     return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
-CLAIM = UpdateReturning(
+CLAIM = Update(
     lambda: (
         Run.objects.filter(Among("id", "ids"), state=Run.State.QUEUED).exclude(Exists(earlier())),
         {
@@ -99,7 +99,7 @@ def claim(*, run_ids: list[int], worker: str) -> dict[int, Run]:
     transaction. Raises IntegrityError when another run of a session was claimed in the same moment.
     """
     lease = timedelta(seconds=settings.RUN_LEASE_SECONDS)
-    taken = CLAIM(ids=run_ids, worker=worker, lease=lease)
+    taken = CLAIM.returning(ids=run_ids, worker=worker, lease=lease)
     return {run.id: run for run in WHOLE.all(ids=taken)} if taken else {}
 
 
@@ -395,15 +395,10 @@ def recover(*, limit: int = 500) -> list[int]:
     Queued runs that were asked to end are among them, in any position of their session's queue.
     """
     if ARE_EXPIRED():
-        requeue_expired()
+        with transactions.atomic_write():
+            rows = transactions.unlocked(expired())
+            rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
     return startable(limit=limit) if OLDEST_QUEUED() else []
-
-
-def requeue_expired() -> None:
-    """Requeue runs whose lease ran out."""
-    with transactions.atomic_write():
-        rows = transactions.unlocked(expired())
-        rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
 
 
 def startable(*, limit: int) -> list[int]:

@@ -105,22 +105,33 @@ def book_of(whose: dict[str, Any], known: Catalogue) -> Book:
 
 
 class RunMeter:
-    """Counts the calls of a run, or of a long task of it (``job_id``, ``attempt`` of the task), and
-    reserves them in budgets: a ``core.providers.chain.Meter``.
+    """Counts the calls of a book, and reserves them in budgets: a ``core.providers.chain.Meter``.
 
-    ``known``: the catalogue at the beginning; without it the database is asked.
+    ``is_whole``: answers cannot be made shorter.
     """
 
-    def __init__(
-        self,
+    def __init__(self, book: Book, purpose: str, *, is_whole: bool = False) -> None:
+        """Begin without an open call."""
+        self.book = book
+        self._purpose = purpose
+        self._open: Granted | None = None
+        self._deadline: float | None = None
+        self._began = time.monotonic()
+        self._is_whole = is_whole
+
+    @classmethod
+    def of_run(
+        cls,
         *,
         run: Run,
         purpose: str = ModelCall.Purpose.TURN,
         attempt: int | None = None,
         job_id: int = 0,
         known: Catalogue | None = None,
-    ) -> None:
-        """Begin without calls. ``attempt``: default the run's."""
+    ) -> "RunMeter":
+        """Return a meter of a run, or of a long task of it (``job_id``, ``attempt`` of the task),
+        without calls. ``known``: the catalogue at the beginning; without it the database is asked.
+        """
         known = known or catalogue.current()
         whose = {
             "run_id": run.id,
@@ -131,28 +142,7 @@ class RunMeter:
             "attempt": run.attempt if attempt is None else attempt,
             "job_id": job_id,
         }
-        self._begin(book_of(whose, known), purpose)
-
-    def _begin(self, book: Book, purpose: str, *, is_whole: bool = False) -> "RunMeter":
-        """Begin without an open call. ``is_whole``: answers cannot be made shorter."""
-        self.book = book
-        self._purpose = purpose
-        self._open: Granted | None = None
-        self._deadline: float | None = None
-        self._began = time.monotonic()
-        self._is_whole = is_whole
-        return self
-
-    def of(self, purpose: str) -> "RunMeter":
-        """Return a meter of the same run for calls with another purpose; one settles both."""
-        made = object.__new__(RunMeter)
-        return made._begin(self.book, purpose, is_whole=self._is_whole)
-
-    def apart(self) -> "RunMeter":
-        """Return a meter of the same run for a call beside others, which is settled by itself."""
-        made = self.of(self._purpose)
-        made.book = Book(whose=self.book.whose, limits=self.book.limits)
-        return made
+        return cls(book_of(whose, known), purpose)
 
     @classmethod
     def without_run(
@@ -168,8 +158,16 @@ class RunMeter:
             "account_id": account_id,
             "assistant_id": assistant_id,
         }
-        made = object.__new__(cls)
-        return made._begin(book_of(whose, known), ModelCall.Purpose.TURN, is_whole=True)
+        return cls(book_of(whose, known), ModelCall.Purpose.TURN, is_whole=True)
+
+    def of(self, purpose: str) -> "RunMeter":
+        """Return a meter of the same book for calls with another purpose; one settles both."""
+        return RunMeter(self.book, purpose, is_whole=self._is_whole)
+
+    def apart(self) -> "RunMeter":
+        """Return a meter of the same run for a call beside others, which is settled by itself."""
+        book = Book(whose=self.book.whose, limits=self.book.limits)
+        return RunMeter(book, self._purpose, is_whole=self._is_whole)
 
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         """See ``Meter``. Without a budget this is a look at an empty tuple."""

@@ -162,28 +162,19 @@ class PerThread(Generic[T]):
 
 
 class Update:
-    """A compiled UPDATE; a call returns how many rows it changed. ``build`` runs once a thread."""
+    """A compiled UPDATE. ``build`` runs once a thread."""
 
     def __init__(self, build: BuildUpdate) -> None:
         self.sql = PerThread(partial(compile_update, build))
 
     def __call__(self, **values: Any) -> int:
-        """Execute it with ``values``."""
+        """Execute it with ``values``; return how many rows it changed."""
         sql = self.sql.get()
         return int(driver.execute(sql.connection, sql.text, sql.bind(values)).rowcount)
 
-
-class UpdateReturning:
-    """A compiled UPDATE; a call returns the ids of the changed rows. ``build`` runs once a
-    thread.
-    """
-
-    def __init__(self, build: BuildUpdate) -> None:
-        self._sql = PerThread(partial(compile_update, build))
-
-    def __call__(self, **values: Any) -> list[int]:
-        """Execute it with ``values``."""
-        sql = self._sql.get()
+    def returning(self, **values: Any) -> list[int]:
+        """Execute it with ``values``; return the ids of the rows that it changed."""
+        sql = self.sql.get()
         rows = driver.fetch(sql.connection, f"{sql.text} RETURNING id", sql.bind(values))
         return [row[0] for row in rows]
 

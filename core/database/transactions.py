@@ -36,7 +36,7 @@ from django.utils import timezone
 from core.database import driver, sqlite_options
 from core.database.queries import HasRows, Param
 from core.database.threads import LifoThreadPool
-from core.lib.log_ids import IDS
+from core.lib.log_ids import IDS, under
 
 logger = logging.getLogger(__name__)
 
@@ -351,17 +351,9 @@ async def in_thread_of(
     threads: LifoThreadPool, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
     """Return :func:`in_thread` for one of ``threads``."""
-
-    ids = IDS.get()
-
-    def work() -> T:
-        before = IDS.set(ids)
-        try:
-            return with_connection(partial(call, *args, **kwargs))
-        finally:
-            IDS.reset(before)
-
-    return await asyncio.get_running_loop().run_in_executor(threads, work)
+    work = partial(with_connection, partial(call, *args, **kwargs))
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(threads, under, IDS.get(), work)
 
 
 def from_thread(call: Callable[[], T]) -> T:

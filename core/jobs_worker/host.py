@@ -37,7 +37,7 @@ class Host:
         self.folder = folder
         known = catalogue.current()
         self._models = known.chain_of(job.run.assistant_id, first=job.run.model_id)
-        self._meter = usage.RunMeter(
+        self._meter = usage.RunMeter.of_run(
             run=job.run,
             purpose=ModelCall.Purpose.TASK,
             attempt=job.attempt,

@@ -19,7 +19,6 @@ from core.database import transactions
 from core.lib.text import clean
 from core.messages import Message, MessageDict, MessageError, from_dict, to_dict
 from core.models import Job, JobStep, Run
-from core.signals import pubsub
 
 ANSWER, MESSAGE = JobStep.Kind.ANSWER, JobStep.Kind.MESSAGE
 MOST_ANSWERS = 500
@@ -126,7 +125,7 @@ def say(*, job: Job, number: int, data: MessageDict) -> None:
         )
         if is_new:
             Job.objects.filter(id=job.id).update(said=F("said") + 1)
-    pubsub.publish([{"keys": [f"job:{job.id}"], "kind": "job"}])
+    jobs.announce(job.id)
 
 
 def messages(*, job_id: int, after: int) -> list[Message]:

@@ -4,124 +4,59 @@ A run's event log stores these messages as JSON dicts; every wire format is a pu
 log. Imports neither Django nor Celery.
 """
 
-from core.messages.appendonly import AppendOnly, AppendOnlyTexts
-from core.messages.build import (
-    StreamStatus,
-    action_message,
-    audio_message,
-    block_end,
-    block_start,
-    custom_message,
-    delta_message,
-    error_message,
-    event_message,
-    image_message,
-    loading_message,
-    message_end,
-    message_start,
-    progress,
-    reset_delta,
-    retrieval_message,
-    stream_end,
-    stream_start,
-    text_delta,
-    text_message,
-    thinking_delta,
-    thinking_message,
-    tool_call_message,
-    tool_end,
-    user_input_message,
-    video_message,
-)
-from core.messages.codec import from_dict, to_dict, validate
-from core.messages.merge import apply_delta, fold
-from core.messages.props import ContentPart, RetrievalSource, VideoProps
-from core.messages.transcript import Change, Transcript, event_data
-from core.messages.types import (
-    BUILTIN_TYPES,
-    ActionMessage,
-    AudioMessage,
-    BuiltinMessage,
-    CustomMessage,
-    DeltaAction,
-    Envelope,
-    ErrorMessage,
-    EventMessage,
-    ImageMessage,
-    LoadingMessage,
-    Message,
-    MessageDict,
-    MessageError,
-    Metadata,
-    RetrievalMessage,
-    TextMessage,
-    ThinkingMessage,
-    ToolCallMessage,
-    UserInputMessage,
-    VideoMessage,
-    is_builtin,
-)
-
-__all__ = [
-    "BUILTIN_TYPES",
-    "ActionMessage",
-    "AppendOnly",
-    "AppendOnlyTexts",
-    "AudioMessage",
-    "BuiltinMessage",
-    "Change",
-    "ContentPart",
-    "CustomMessage",
-    "DeltaAction",
-    "Envelope",
-    "ErrorMessage",
-    "EventMessage",
-    "ImageMessage",
-    "LoadingMessage",
-    "Message",
-    "MessageDict",
-    "MessageError",
-    "Metadata",
-    "RetrievalMessage",
-    "RetrievalSource",
-    "StreamStatus",
-    "TextMessage",
-    "ThinkingMessage",
-    "ToolCallMessage",
-    "Transcript",
-    "UserInputMessage",
-    "VideoMessage",
-    "VideoProps",
-    "action_message",
-    "apply_delta",
-    "audio_message",
-    "block_end",
-    "block_start",
-    "custom_message",
-    "delta_message",
-    "error_message",
-    "event_data",
-    "event_message",
-    "fold",
-    "from_dict",
-    "image_message",
-    "is_builtin",
-    "loading_message",
-    "message_end",
-    "message_start",
-    "progress",
-    "reset_delta",
-    "retrieval_message",
-    "stream_end",
-    "stream_start",
-    "text_delta",
-    "text_message",
-    "thinking_delta",
-    "thinking_message",
-    "to_dict",
-    "tool_call_message",
-    "tool_end",
-    "user_input_message",
-    "validate",
-    "video_message",
-]
+from core.messages.appendonly import AppendOnly as AppendOnly
+from core.messages.appendonly import AppendOnlyTexts as AppendOnlyTexts
+from core.messages.build import StreamStatus as StreamStatus
+from core.messages.build import action_message as action_message
+from core.messages.build import audio_message as audio_message
+from core.messages.build import block_end as block_end
+from core.messages.build import block_start as block_start
+from core.messages.build import custom_message as custom_message
+from core.messages.build import delta_message as delta_message
+from core.messages.build import error_message as error_message
+from core.messages.build import event_message as event_message
+from core.messages.build import image_message as image_message
+from core.messages.build import loading_message as loading_message
+from core.messages.build import message_end as message_end
+from core.messages.build import message_start as message_start
+from core.messages.build import progress as progress
+from core.messages.build import reset_delta as reset_delta
+from core.messages.build import retrieval_message as retrieval_message
+from core.messages.build import stream_end as stream_end
+from core.messages.build import stream_start as stream_start
+from core.messages.build import text_delta as text_delta
+from core.messages.build import text_message as text_message
+from core.messages.build import thinking_delta as thinking_delta
+from core.messages.build import thinking_message as thinking_message
+from core.messages.build import tool_call_message as tool_call_message
+from core.messages.build import tool_end as tool_end
+from core.messages.build import user_input_message as user_input_message
+from core.messages.build import video_message as video_message
+from core.messages.codec import from_dict as from_dict
+from core.messages.codec import to_dict as to_dict
+from core.messages.codec import validate as validate
+from core.messages.merge import apply_delta as apply_delta
+from core.messages.merge import fold as fold
+from core.messages.props import RetrievalSource as RetrievalSource
+from core.messages.transcript import Transcript as Transcript
+from core.messages.transcript import event_data as event_data
+from core.messages.types import BUILTIN_TYPES as BUILTIN_TYPES
+from core.messages.types import ActionMessage as ActionMessage
+from core.messages.types import AudioMessage as AudioMessage
+from core.messages.types import BuiltinMessage as BuiltinMessage
+from core.messages.types import CustomMessage as CustomMessage
+from core.messages.types import ErrorMessage as ErrorMessage
+from core.messages.types import EventMessage as EventMessage
+from core.messages.types import ImageMessage as ImageMessage
+from core.messages.types import LoadingMessage as LoadingMessage
+from core.messages.types import Message as Message
+from core.messages.types import MessageDict as MessageDict
+from core.messages.types import MessageError as MessageError
+from core.messages.types import Metadata as Metadata
+from core.messages.types import RetrievalMessage as RetrievalMessage
+from core.messages.types import TextMessage as TextMessage
+from core.messages.types import ThinkingMessage as ThinkingMessage
+from core.messages.types import ToolCallMessage as ToolCallMessage
+from core.messages.types import UserInputMessage as UserInputMessage
+from core.messages.types import VideoMessage as VideoMessage
+from core.messages.types import is_builtin as is_builtin

@@ -5,96 +5,50 @@ State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs``, ``b
 constraints here enforce the guarantees of that code.
 """
 
-from core.models.conversations import (
-    ChatSession,
-    InboundMessage,
-    Message,
-    ModelTrouble,
-    Run,
-    RunEvent,
-    RunFailure,
-)
-from core.models.files import StoredFile
-from core.models.installation import (
-    Alert,
-    Backup,
-    BackupSchedule,
-    Installation,
-    Skill,
-    WorkerHeartbeat,
-)
-from core.models.language_models import (
-    Assistant,
-    AssistantBinding,
-    AssistantModel,
-    AssistantVersion,
-    LanguageModel,
-    ModelCircuit,
-    ModelProvider,
-)
-from core.models.mcp import (
-    McpConnection,
-    McpFinding,
-    McpRevocation,
-    McpServer,
-    McpSignIn,
-    McpTool,
-)
-from core.models.people import ChannelAccount, ChannelIdentity, User
-from core.models.push import PushMessage, PushSubscription
-from core.models.retention import RetentionRule
-from core.models.schedules import Occurrence, Schedule
-from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
-from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
-from core.models.web import SearchProvider
-from core.models.work import Delivery, Job, JobStep
-
-__all__ = [
-    "Alert",
-    "Assistant",
-    "AssistantBinding",
-    "AssistantModel",
-    "AssistantVersion",
-    "Backup",
-    "BackupSchedule",
-    "Budget",
-    "BudgetPeriod",
-    "ChannelAccount",
-    "ChannelIdentity",
-    "ChatSession",
-    "Delivery",
-    "InboundMessage",
-    "Installation",
-    "Job",
-    "JobStep",
-    "LanguageModel",
-    "McpConnection",
-    "McpFinding",
-    "McpRevocation",
-    "McpServer",
-    "McpSignIn",
-    "McpTool",
-    "Message",
-    "ModelCall",
-    "ModelCircuit",
-    "ModelProvider",
-    "ModelTrouble",
-    "Occurrence",
-    "PushMessage",
-    "PushSubscription",
-    "RetentionRule",
-    "Run",
-    "RunEvent",
-    "RunFailure",
-    "RunPause",
-    "Schedule",
-    "SearchProvider",
-    "Skill",
-    "StoredFile",
-    "ToolCall",
-    "ToolGrant",
-    "ToolRule",
-    "UsageDay",
-    "User",
-    "WorkerHeartbeat",
-]
+from core.models.conversations import ChatSession as ChatSession
+from core.models.conversations import InboundMessage as InboundMessage
+from core.models.conversations import Message as Message
+from core.models.conversations import ModelTrouble as ModelTrouble
+from core.models.conversations import Run as Run
+from core.models.conversations import RunEvent as RunEvent
+from core.models.conversations import RunFailure as RunFailure
+from core.models.files import StoredFile as StoredFile
+from core.models.installation import Alert as Alert
+from core.models.installation import Backup as Backup
+from core.models.installation import BackupSchedule as BackupSchedule
+from core.models.installation import Installation as Installation
+from core.models.installation import Skill as Skill
+from core.models.installation import WorkerHeartbeat as WorkerHeartbeat
+from core.models.language_models import Assistant as Assistant
+from core.models.language_models import AssistantBinding as AssistantBinding
+from core.models.language_models import AssistantModel as AssistantModel
+from core.models.language_models import AssistantVersion as AssistantVersion
+from core.models.language_models import LanguageModel as LanguageModel
+from core.models.language_models import ModelCircuit as ModelCircuit
+from core.models.language_models import ModelProvider as ModelProvider
+from core.models.mcp import McpConnection as McpConnection
+from core.models.mcp import McpFinding as McpFinding
+from core.models.mcp import McpRevocation as McpRevocation
+from core.models.mcp import McpServer as McpServer
+from core.models.mcp import McpSignIn as McpSignIn
+from core.models.mcp import McpTool as McpTool
+from core.models.people import ChannelAccount as ChannelAccount
+from core.models.people import ChannelIdentity as ChannelIdentity
+from core.models.people import User as User
+from core.models.push import PushMessage as PushMessage
+from core.models.push import PushSubscription as PushSubscription
+from core.models.retention import RetentionRule as RetentionRule
+from core.models.schedules import Occurrence as Occurrence
+from core.models.schedules import Schedule as Schedule
+from core.models.tools import RunPause as RunPause
+from core.models.tools import ToolCall as ToolCall
+from core.models.tools import ToolGrant as ToolGrant
+from core.models.tools import ToolRule as ToolRule
+from core.models.usage import Budget as Budget
+from core.models.usage import BudgetPeriod as BudgetPeriod
+from core.models.usage import ModelCall as ModelCall
+from core.models.usage import UsageDay as UsageDay
+from core.models.web import SearchProvider as SearchProvider
+from core.models.work import Delivery as Delivery
+from core.models.work import Job as Job
+from core.models.work import JobStep as JobStep

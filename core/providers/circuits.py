@@ -130,14 +130,11 @@ def to_report() -> list[tuple[ModelCircuit, bool]]:
     it is closed). Marks them: inside the transaction that sends the notices.
     """
     rows = ModelCircuit.objects.select_related("model__provider").order_by("pk")
-    opened = [
-        (row, False)
-        for row in rows.filter(opened_at__isnull=False, told_at=None)
-        if ModelCircuit.objects.filter(pk=row.pk, told_at=None).update(told_at=Now())
+    return [
+        (row, is_closed)
+        for is_closed, state in ((False, OPEN & ~TOLD), (True, ~OPEN & TOLD))
+        for row in rows.filter(state)
+        if ModelCircuit.objects.filter(state, pk=row.pk).update(
+            told_at=None if is_closed else Now()
+        )
     ]
-    closed = [
-        (row, True)
-        for row in rows.filter(opened_at=None, told_at__isnull=False)
-        if ModelCircuit.objects.filter(pk=row.pk).exclude(told_at=None).update(told_at=None)
-    ]
-    return opened + closed

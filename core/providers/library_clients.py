@@ -14,11 +14,12 @@ from pydantic_ai.models import Model
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.models import ModelProvider
-from core.providers import addresses
 from core.providers.agent_library import AgentLibrary
+from core.providers.catalogue import ProviderInfo
 from core.providers.checked_transport import CheckedBody, CheckedTransport, as_read_errors
 from core.providers.failures import BODY_BYTES, BadStreamError, NoStreamError
 from core.providers.openai_compatible import MAX_LINE_BYTES
+from core.providers.vendors import allowed_of
 
 PAGES = {"text/html", "application/xhtml+xml"}
 TIMEOUT = 24 * 60 * 60.0  # ours are in AgentLibrary
@@ -73,27 +74,23 @@ def misplaced(answer: aiohttp.ClientResponse) -> NoStreamError | None:
 
 
 class VendorLibrary(AgentLibrary):
-    """Models of one vendor by name; ``make`` makes one."""
+    """Models of one vendor by name, at the address ``url`` with the key of a provider's row."""
 
-    def __init__(
-        self,
-        make: Callable[[str], Model],
-        *,
-        model: str,
-        client: httpx2.AsyncClient,
-        first_seconds: float,
-        idle_seconds: float,
-        key: str,
-    ) -> None:
+    def __init__(self, info: ProviderInfo, *, url: str, key: str) -> None:
+        self._client = httpx2.AsyncClient(
+            transport=Transport(allowed_of(info)),
+            timeout=TIMEOUT,
+            follow_redirects=False,
+            trust_env=False,
+        )
+        self._make = MAKERS[info.kind](url, key, self._client)
+        self._models: dict[str, Model] = {}
         super().__init__(
-            make(model or "default"),
-            first_seconds=first_seconds,
-            idle_seconds=idle_seconds,
+            self._make("default"),
+            first_seconds=info.first_token_seconds,
+            idle_seconds=info.idle_seconds,
             keys=[key],
         )
-        self._make = make
-        self._client = client
-        self._models: dict[str, Model] = {}
 
     def model_of(self, name: str) -> Model:
         """Return the model with this name, kept; the default one for an empty name."""
@@ -106,30 +103,6 @@ class VendorLibrary(AgentLibrary):
     async def close(self) -> None:
         """See ``Provider.close``."""
         await self._client.aclose()
-
-
-def build(
-    kind: str,
-    *,
-    url: str,
-    key: str,
-    model: str,
-    first_seconds: float,
-    idle_seconds: float,
-    allowed: addresses.Allowed,
-) -> VendorLibrary:
-    """Return the provider of a vendor. ``model``: of requests that name none."""
-    client = httpx2.AsyncClient(
-        transport=Transport(allowed), timeout=TIMEOUT, follow_redirects=False, trust_env=False
-    )
-    return VendorLibrary(
-        MAKERS[kind](url, key, client),
-        model=model,
-        client=client,
-        first_seconds=first_seconds,
-        idle_seconds=idle_seconds,
-        key=key,
-    )
 
 
 def anthropic(url: str, key: str, client: httpx2.AsyncClient) -> Callable[[str], Model]:

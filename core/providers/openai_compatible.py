@@ -78,9 +78,9 @@ MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 class OpenAICompatible:
     """Stream from ``base_url``/chat/completions. Seconds limit the first token and each pause.
 
-    ``allowed``: the check of the server's addresses, None for all. ``adapt`` changes the body for a
-    vendor that deviates from OpenAI's. ``may_lack_tools``: it was not tested whether the model
-    calls any.
+    ``model``: of requests that name none. ``allowed``: the check of the server's addresses, None
+    for all. ``adapt`` changes the body for a vendor that deviates from OpenAI's.
+    ``may_lack_tools``: it was not tested whether the model calls any.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class OpenAICompatible:
         *,
         base_url: str,
         api_key: str,
-        model: str,
         first_seconds: float,
         idle_seconds: float,
+        model: str = "",
         allowed: addresses.Allowed | None = None,
         adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         may_lack_tools: bool = False,

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -72,43 +73,23 @@ class Rates:
 
 
 FREE = Rates(prompt=Price(), cached=Price(), completion=Price(), reasoning=Price())
-Key = tuple[object, ...]
 
 
-class Kept:
-    """The rates of models, looked up once a minute."""
-
-    def __init__(self) -> None:
-        self._known: dict[Key, tuple[float, Rates | None]] = {}
-
-    def of(self, model: ModelInfo) -> Rates | None:
-        """Return the rates of a model; None when they are not known."""
-        provider = model.provider
-        key: Key = (
-            provider.kind,
-            provider.base_url,
-            model.name,
-            model.input_price,
-            model.cached_price,
-            model.output_price,
-        )
-        now = time.monotonic()
-        known = self._known.get(key)
-        if known is not None and known[0] > now:
-            return known[1]
-        found = look_up(model)
-        if len(self._known) >= MOST_KEPT:
-            self._known = {}
-        self._known[key] = now + KEPT_SECONDS, found
-        return found
+@lru_cache(MOST_KEPT)
+def rates_in(minute: int, model: ModelInfo) -> Rates | None:
+    """Return the rates of a model; each minute has its own, since the list's may change."""
+    del minute
+    return look_up(model)
 
 
-kept = Kept()
+def rates_of(model: ModelInfo) -> Rates | None:
+    """Return the rates of a model, looked up once a minute; None when they are not known."""
+    return rates_in(int(time.monotonic() // KEPT_SECONDS), model)
 
 
 def cost(model: ModelInfo, usage: Usage) -> int:
     """Return the price of a call in billionths of a dollar, rounded up; 0 when it is not known."""
-    rates = kept.of(model)
+    rates = rates_of(model)
     if rates is None:
         return 0
     prompt = usage.prompt_tokens
@@ -125,7 +106,7 @@ def cost(model: ModelInfo, usage: Usage) -> int:
 
 def is_known(model: ModelInfo) -> bool:
     """Return whether the model has a price, which may be zero: on own hardware it is."""
-    return kept.of(model) is not None
+    return rates_of(model) is not None
 
 
 def load_list() -> None:

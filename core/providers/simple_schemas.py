@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 REFUSAL = re.compile(r"(?i)\bfunction_?declarations?\b")
 SCHEMAS = "schemas of tools beyond Google's words"
@@ -64,8 +65,9 @@ class Simplifier:
         made = dict(given)
         for _ in range(levels):
             reference = made.pop("$ref", None)
-            if isinstance(reference, str):
-                made = both(self.referred(reference), made)
+            meant = referred(self.root, reference) if isinstance(reference, str) else None
+            if isinstance(meant, dict):
+                made = both(meant, made)
         for each in listed(made, "allOf"):
             made = both(self.inner(each, levels), made)
         alternatives = [*listed(made, "anyOf"), *listed(made, "oneOf")]
@@ -82,13 +84,14 @@ class Simplifier:
         self.left -= 1
         return self.united(given, levels - 1) if levels > 1 and self.left > 0 else {}
 
-    def referred(self, reference: str) -> Json:
-        """Return the part of the schema that a reference means; empty for none."""
-        found: Any = self.root if reference.startswith("#") else None
-        for step in reference.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
+
+def referred(root: Mapping[str, Any], reference: str) -> Any:
+    """Return the part of a schema that a reference means; None for one that is not there."""
+    found: Any = root if reference.startswith("#") else None
+    for step in reference.split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
 
 
 def listed(schema: Json, keyword: str) -> list[Json]:

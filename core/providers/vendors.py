@@ -259,7 +259,6 @@ def build(info: ProviderInfo) -> Provider:
     return OpenAICompatible(
         base_url=url,
         api_key=key,
-        model="",  # requests name it
         first_seconds=info.first_token_seconds,
         idle_seconds=info.idle_seconds,
         allowed=allowed_of(info),
@@ -271,15 +270,7 @@ def load(info: ProviderInfo, *, url: str, key: str) -> "AgentLibrary":
     """Return a client of the agent library, which is imported here."""
     from core.providers import library_clients  # noqa: PLC0415 - see the module's description
 
-    return library_clients.build(
-        info.kind,
-        url=url,
-        key=key,
-        model="",
-        first_seconds=info.first_token_seconds,
-        idle_seconds=info.idle_seconds,
-        allowed=allowed_of(info),
-    )
+    return library_clients.VendorLibrary(info, url=url, key=key)
 
 
 class Library:

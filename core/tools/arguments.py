@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 
-from core.lib.text import one_line
+from core.lib.text import counted, one_line
 
 LONGEST = 300  # characters of a sentence
 LONGEST_VALUE = 80
@@ -23,10 +23,10 @@ KINDS = {
     "object": "an object",
 }
 SIZES = {
-    "minLength": ("at least", "character"),
-    "maxLength": ("at most", "character"),
-    "minItems": ("at least", "entry"),
-    "maxItems": ("at most", "entry"),
+    "minLength": ("at least", "character", "characters"),
+    "maxLength": ("at most", "character", "characters"),
+    "minItems": ("at least", "entry", "entries"),
+    "maxItems": ("at most", "entry", "entries"),
 }
 as_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=str)
 
@@ -94,12 +94,12 @@ def text_of(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def is_too_deep(value: object) -> bool:
-    """Return whether lists and objects are within each other more than MOST_DEPTH levels deep,
-    which neither JSON columns nor error messages are made for.
+def is_too_deep(value: object, most: int = MOST_DEPTH) -> bool:
+    """Return whether lists and objects are within each other more than ``most`` levels deep, which
+    neither JSON columns nor error messages are made for.
     """
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(most):
         level = [inner for each in level for inner in parts_of(each)]
         if not level:
             return False
@@ -146,8 +146,8 @@ def described(error: jsonschema.ValidationError, path: list[str]) -> str:
     if error.validator in {"type", "minimum", "maximum"}:
         return f"{field} must be {kind_of(schema)}; it was {was}."
     if error.validator in SIZES:
-        bound, unit = SIZES[error.validator]
-        return f"{field} must have {bound} {counted(error.validator_value, unit)}."
+        bound, one, several = SIZES[error.validator]
+        return f"{field} must have {bound} {counted(error.validator_value, one, several)}."
     return f"{field}: {error.message}"
 
 
@@ -161,8 +161,3 @@ def kind_of(schema: Mapping[str, Any]) -> str:
         span = f" of {low} or more" if low is not None else f" of {high} or less"
     kind = str(schema.get("type"))
     return f"{KINDS.get(kind, f'a {kind}')}{span}"
-
-
-def counted(number: int, unit: str) -> str:
-    many = {"character": "characters", "entry": "entries"}
-    return f"{number} {unit if number == 1 else many[unit]}"

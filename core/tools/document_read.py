@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from django.conf import settings
-
 from core.database.transactions import in_thread
-from core.documents import read as documents
-from core.files import storage
-from core.jobs_worker.sources import file_named
+from core.documents.read import DocumentError
+from core.jobs_worker.sources import file_named, text_of
 from core.lib.tokens import estimate
 from core.messages import RetrievalMessage, retrieval_message
 from core.models import StoredFile
@@ -46,13 +43,9 @@ class DocumentRead(TypedTool):
         if row is None:
             raise ToolError("This document does not exist. The handle looks like /files/….")
         try:
-            found = await documents.parts(
-                storage.path_of(row), name=row.name, most_megabytes=settings.DOCUMENT_MEGABYTES
-            )
-        except documents.DocumentError as error:
+            found = await text_of(row)
+        except DocumentError as error:
             raise ToolError(str(error)) from error
-        except OSError as error:
-            raise ToolError("The document no longer exists.") from error
         most = context.context_tokens // 3
         parts = pieces(found, most=most)
         text, shown = cut(row.name, parts, first=from_part, most=most, tool=self.name)

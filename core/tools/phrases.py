@@ -47,12 +47,6 @@ def add(sentences: Mapping[str, Mapping[str, str]]) -> None:
     patterns.cache_clear()
 
 
-def forget_added() -> None:
-    """Remove the sentences of installed tools."""
-    _added.clear()
-    patterns.cache_clear()
-
-
 def slots(sentence: str) -> list[str]:
     """Return the variable parts of a sentence, in order of their numbers."""
     return sorted(SLOT.findall(sentence))

@@ -113,13 +113,13 @@ TARGETS = (
         ("tests/core/conversations/test_fences.py", "tests/core/conversations/test_runs.py"),
         "CLAIM WHOLE END ANSWERED END_JOBS FOLLOWING lease_end claim keep settle settle_queued "
         "cancelled_while_queued leave_behind wake_next request_cancel cancel_all_of recover "
-        "requeue_expired expired earlier release",
+        "expired earlier release",
     ),
     Target(
         "the fence of jobs",
         "core/conversations/jobs.py",
         ("tests/core/conversations/test_jobs.py",),
-        "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim lease_end keep is_ours has_succeeded "
+        "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim keep is_ours has_succeeded "
         "ours tell finish fail release recover",
     ),
     Target(
@@ -137,7 +137,7 @@ TARGETS = (
             "tests/core/conversations/test_batch_edges.py",
         ),
         "RepeatKey.stored body_digest Draft.known_by Draft.may_come_twice find_duplicate store "
-        "take_over usual_wait store_waiting longest_wait furthest_flush flush_before "
+        "take_over usual_wait store_waiting furthest_flush flush_before "
         "with_due_batch flush_at flush_due due_sessions",
     ),
     Target(
@@ -464,7 +464,7 @@ TARGETS = (
             "tests/core/tools/mcp/test_connections.py",
             "tests/core/tools/mcp/test_ended_accounts.py",
         ),
-        "EARLY LEASE REFUSED_FOR MOST_REPEATED Seen.token usable refreshed read "
+        "EARLY LEASE REFUSED_FOR MOST_REPEATED usable refreshed read "
         "is_ending is_over has_token_of take_lease release store_refreshed store_signed_in end_of "
         "prove end note_refused was_refused remove of_owners queue_revocation revoke_gone",
     ),

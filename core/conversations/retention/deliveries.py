@@ -23,9 +23,7 @@ UNSENT = Q(state__in=(State.DEAD, State.DISMISSED), sent_at__isnull=True)
 def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
     """Yield the deliveries that are due by a rule: of runs, and those ``besides``."""
     before = rules.cutoff(rule, now)
-    if before is None:
-        return
-    scope = rules.scope(rule, rules.read(rule.kind), COLUMNS) & (Q(run__isnull=False) | besides)
+    scope = rules.scope(rule, COLUMNS) & (Q(run__isnull=False) | besides)
     over = Delivery.objects.filter(scope).exclude(open_run(now))
     for rows in (
         over.filter(ENDED, sent_at__lt=before).order_by("sent_at"),

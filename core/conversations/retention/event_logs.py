@@ -23,16 +23,15 @@ LOGS = "event logs"
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:
     """Yield the runs whose logs are due by a rule."""
+    rows = due(rule, now)
+    yield Selection({LOGS: rows}, partial(batch, rows), partial(condense, rows))
+
+
+def due(rule: RetentionRule, now: datetime) -> QuerySet[Run]:
+    """Return the runs that are over and whose logs are not condensed."""
     before = rules.cutoff(rule, now)
-    if before is not None:
-        rows = due(rule, before, now)
-        yield Selection({LOGS: rows}, partial(batch, rows), partial(condense, rows))
-
-
-def due(rule: RetentionRule, before: datetime, now: datetime) -> QuerySet[Run]:
-    """Return the runs that ended before then and whose logs are not condensed."""
     rows = Run.objects.filter(finished_at__lt=before, condensed_at__isnull=True)
-    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
+    rows = rows.filter(rules.scope(rule, COLUMNS))
     return rows.exclude(is_open(now)).order_by("finished_at")
 
 

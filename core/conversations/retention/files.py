@@ -21,16 +21,13 @@ FILES = "files"
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:
     """Yield the files that are due by a rule."""
-    before = rules.cutoff(rule, now)
-    if before is not None:
-        rows = due(rule, before, now)
-        yield of_table(FILES, rows, most=AT_ONCE, remove=remove)
+    yield of_table(FILES, due(rule, now), most=AT_ONCE, remove=remove)
 
 
-def due(rule: RetentionRule, before: datetime, now: datetime) -> QuerySet[StoredFile]:
-    """Return the files from before then whose person has nothing under way that may read them."""
-    rows = StoredFile.objects.filter(created_at__lt=before)
-    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
+def due(rule: RetentionRule, now: datetime) -> QuerySet[StoredFile]:
+    """Return the files whose person has nothing under way that may read them."""
+    rows = StoredFile.objects.filter(created_at__lt=rules.cutoff(rule, now))
+    rows = rows.filter(rules.scope(rule, COLUMNS))
     return rows.exclude(is_busy()).exclude(open_run(now)).order_by("created_at")
 
 

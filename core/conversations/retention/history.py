@@ -32,14 +32,13 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
         yield from beyond_newest(rule, now)
         return
     before = rules.cutoff(rule, now)
-    if before is not None:
-        yield said(due(rule, now, Q(created_at__lt=before)).order_by("created_at"))
-        yield of_table(INBOUND, alone(rule, before), most=AT_ONCE)
+    yield said(due(rule, now, Q(created_at__lt=before)).order_by("created_at"))
+    yield of_table(INBOUND, alone(rule, before), most=AT_ONCE)
 
 
 def due(rule: RetentionRule, now: datetime, is_old: Q) -> QuerySet[Message]:
     """Return the messages that are old, in whole runs that are not open."""
-    rows = Message.objects.filter(rules.scope(rule, rules.read(rule.kind), SAID), is_old)
+    rows = Message.objects.filter(rules.scope(rule, SAID), is_old)
     newer = Message.objects.filter(~is_old, run=OuterRef("run"))
     return rows.exclude(Exists(newer)).exclude(open_run(now))
 
@@ -47,7 +46,7 @@ def due(rule: RetentionRule, now: datetime, is_old: Q) -> QuerySet[Message]:
 def alone(rule: RetentionRule, before: datetime) -> QuerySet[InboundMessage]:
     """Return the answered messages from before then that never had a run, such as commands."""
     rows = InboundMessage.objects.filter(
-        rules.scope(rule, rules.read(rule.kind), RECEIVED),
+        rules.scope(rule, RECEIVED),
         run__isnull=True,
         state=InboundMessage.State.ANSWERED,
         received_at__lt=before,
@@ -57,9 +56,8 @@ def alone(rule: RetentionRule, before: datetime) -> QuerySet[InboundMessage]:
 
 def beyond_newest(rule: RetentionRule, now: datetime) -> Selections:
     """Yield for each conversation the messages before its newest ones."""
-    among = rules.read(rule.kind)
     of_assistant = rule.assistant_id is not None  # looked for in any conversation
-    whose = (rules.without_own if of_assistant else rules.scope)(rule, among, TALKS)
+    whose = (rules.without_own if of_assistant else rules.scope)(rule, TALKS)
     talks = ChatSession.objects.filter(whose)
     own = Message.objects.filter(session=OuterRef("pk")).order_by("-id")
     most = rule.newest or 0

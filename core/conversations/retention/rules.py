@@ -1,6 +1,5 @@
 """The owner's rules, and which rows each of them is about (decision 205)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -12,6 +11,7 @@ from core.models.retention import LEAST_DAYS
 
 # Clients repeat a request, and platforms an update, for less than this.
 LEAST_AGE = timedelta(days=LEAST_DAYS)
+MOST_DAYS = 36_500  # nothing is so old, and that day is in the calendar of each time zone
 TARGETS = RetentionRule.TARGETS
 Key: TypeAlias = tuple[int, str, int | None, int | None, int | None, int | None, int | None]
 
@@ -43,21 +43,18 @@ def target(rule: RetentionRule) -> str:
     return named[0] if named else ""
 
 
-def scope(rule: RetentionRule, among: Iterable[RetentionRule], columns: Columns) -> Q:
-    """Return the condition of the rows for which ``rule`` is the one that counts.
-
-    ``among``: all rules of its kind.
-    """
+def scope(rule: RetentionRule, columns: Columns) -> Q:
+    """Return the condition of the rows for which ``rule`` is the one of its kind that counts."""
     own = target(rule)
     if own and not getattr(columns, own):
         return Q(pk__in=[])
     mine = Q(**{getattr(columns, own): getattr(rule, f"{own}_id")}) if own else Q()
-    return mine & without_own(rule, among, columns)
+    return mine & without_own(rule, columns)
 
 
-def without_own(rule: RetentionRule, among: Iterable[RetentionRule], columns: Columns) -> Q:
+def without_own(rule: RetentionRule, columns: Columns) -> Q:
     """Return the condition of the rows that have no rule of a more specific target of their own."""
-    own, found = target(rule), Q()
+    own, among, found = target(rule), read(rule.kind), Q()
     for name in TARGETS[: TARGETS.index(own)] if own else TARGETS:
         column = getattr(columns, name)
         named = [getattr(each, f"{name}_id") for each in among if target(each) == name]
@@ -66,16 +63,9 @@ def without_own(rule: RetentionRule, among: Iterable[RetentionRule], columns: Co
     return found
 
 
-def cutoff(rule: RetentionRule, now: datetime) -> datetime | None:
-    """Return before when rows are due by a rule of days; None when it sets none."""
-    if rule.days is None:
-        return None
-    return oldest(now, rule.days)
-
-
-def oldest(now: datetime, days: int) -> datetime:
-    """Return the time ``days`` ago, LEAST_AGE ago at the latest; far back for very many days."""
-    try:
-        return now - max(timedelta(days=days), LEAST_AGE)
-    except OverflowError:
-        return datetime.min.replace(tzinfo=now.tzinfo)
+def cutoff(rule: RetentionRule, now: datetime) -> datetime:
+    """Return before when rows are due by a rule of days: LEAST_AGE ago at the latest; long ago for
+    very many days, and without days.
+    """
+    days = MOST_DAYS if rule.days is None else min(rule.days, MOST_DAYS)
+    return now - max(timedelta(days=days), LEAST_AGE)

@@ -23,10 +23,10 @@ NUMBERS = ("calls", "estimated", *usage_reports.SUMMED)
 def calls(rule: RetentionRule, now: datetime) -> Selections:
     """Yield the calls that are due by a rule: only of days that are summed up."""
     before, last = rules.cutoff(rule, now), usage_reports.last_day()
-    if before is None or last is None:
+    if last is None:
         return
     rows = usage_reports.settled().filter(day__lt=budgets.day_of(before), day__lte=last)
-    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
+    rows = rows.filter(rules.scope(rule, COLUMNS))
     rows = rows.exclude(open_run(now)).order_by("day", "id")
     yield of_table(CALLS, rows, most=CALLS_AT_ONCE)
 
@@ -36,10 +36,10 @@ def sums(rule: RetentionRule, now: datetime) -> Selections:
     summed up yet.
     """
     before, last = rules.cutoff(rule, now), usage_reports.last_day()
-    if before is None or last is None:
+    if last is None:
         return
     rows = UsageDay.objects.filter(day__gt=LONG_AGO, day__lt=min(budgets.day_of(before), last))
-    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS)).order_by("day", "id")
+    rows = rows.filter(rules.scope(rule, COLUMNS)).order_by("day", "id")
     yield of_table(SUMS, rows, most=SUMS_AT_ONCE, remove=remove_sums)
 
 

@@ -1,6 +1,6 @@
 """Moments and rules in words, in the person's language."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -49,45 +49,40 @@ ENGLISH = Words(
         "YEARLY": ("every year", "every {} years"),
     },
 )
+CHINESE = Words(
+    moment="Y年n月j日 l H:i",
+    day="Y年n月j日",
+    until="到{}为止",
+    times="共{}次",
+    once="一次",
+    weekday="每个工作日",
+    repeats="重复",
+    units={
+        "MINUTELY": ("每分钟", "每{}分钟"),
+        "HOURLY": ("每小时", "每{}小时"),
+        "DAILY": ("每天", "每{}天"),
+        "WEEKLY": ("每周", "每{}周"),
+        "MONTHLY": ("每月", "每{}个月"),
+        "YEARLY": ("每年", "每{}年"),
+    },
+    between="、",
+    colon="：",
+)
 LANGUAGES = {
     "en": ENGLISH,
-    "zh": Words(
-        moment="Y年n月j日 l H:i",
-        day="Y年n月j日",
-        until="到{}为止",
-        times="共{}次",
-        once="一次",
-        weekday="每个工作日",
-        repeats="重复",
-        units={
-            "MINUTELY": ("每分钟", "每{}分钟"),
-            "HOURLY": ("每小时", "每{}小时"),
-            "DAILY": ("每天", "每{}天"),
-            "WEEKLY": ("每周", "每{}周"),
-            "MONTHLY": ("每月", "每{}个月"),
-            "YEARLY": ("每年", "每{}年"),
-        },
-        between="、",
-        colon="：",
-    ),
-    "zh-hant": Words(
-        moment="Y年n月j日 l H:i",
-        day="Y年n月j日",
+    "zh": CHINESE,
+    "zh-hant": replace(
+        CHINESE,
         until="到{}為止",
-        times="共{}次",
-        once="一次",
         weekday="每個工作日",
         repeats="重複",
         units={
+            **CHINESE.units,
             "MINUTELY": ("每分鐘", "每{}分鐘"),
             "HOURLY": ("每小時", "每{}小時"),
-            "DAILY": ("每天", "每{}天"),
             "WEEKLY": ("每週", "每{}週"),
             "MONTHLY": ("每月", "每{}個月"),
-            "YEARLY": ("每年", "每{}年"),
         },
-        between="、",
-        colon="：",
     ),
     "es": Words(
         moment=r"l, j \d\e F \d\e Y, H:i",

@@ -1,4 +1,4 @@
-"""Detect the language of a deck, and translate its few fixed words."""
+"""Detect the language of a text, and translate the few fixed words of a deck. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -55,9 +55,10 @@ LANGUAGES = {
     )
 }
 ENGLISH = LANGUAGES["en-US"]
+KANA = re.compile("[\u3040-\u30ff]")
 # Scripts that name their language, in the order of asking: kana before the Han they stand among.
 SCRIPTS = (
-    ("ja-JP", re.compile("[\u3040-\u30ff]")),
+    ("ja-JP", KANA),
     ("ko-KR", re.compile("[\uac00-\ud7af\u1100-\u11ff]")),
     ("zh-CN", re.compile("[\u3400-\u9fff]")),
     ("he-IL", re.compile("[\u0590-\u05ff]")),
@@ -85,10 +86,14 @@ COMMON = {
     "hr-HR": "kako što koji napravi prezentaciju hrvatski",
     "ca-ES": "amb però aquest fes presentació català",
     "id-ID": "yang untuk dengan dari buat buatkan presentasi tentang",
-    "en-US": "the of and to a in is for about make create with on this that from what how",
-    "de-DE": "der die das und ein eine über mit für von ist nicht den im zu mach bitte folien",
-    "fr-FR": "le la les des une et sur pour avec du est dans que fais crée moi présentation",
-    "es-ES": "el la los las una y sobre para con del es en que haz crea hazme presentación",
+    "en-US": "the of and to a in is for about make create with on this that from what how please "
+    "i my give summarize",
+    "de-DE": "der die das und ein eine über mit für von ist nicht den im zu mach bitte folien dem "
+    "dieses zur zum mir ich kannst erstelle fasse",
+    "es-ES": "el la los las una y sobre para con del es en que haz crea hazme presentación un este "
+    "mi por favor resume",
+    "fr-FR": "le la les des une et sur pour avec du est dans que fais crée moi présentation un ce "
+    "cet cette peux tu",
     "it-IT": "il lo gli una e su per con del della è di che crea fammi presentazione",
     "pt-BR": "o os as uma e sobre para com do da é em que faça crie apresentação não",
     "nl-NL": "de het een en over voor met van is niet maak presentatie op",
@@ -96,6 +101,7 @@ COMMON = {
     "tr-TR": "ve bir için ile hakkında bu sunum hazırla yap",
     "vi-VN": "và về của là một cho trong những các",
 }
+LETTERS = {"de-DE": "äöüß", "es-ES": "ñ¿¡", "fr-FR": "çèêœàù"}  # as good as a word
 COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
 # Generic headings: slides for a mere topic when a weak model finds too few.
 ASPECTS = {
@@ -152,6 +158,8 @@ def detect(text: str) -> Language:
             return LANGUAGES[variant(tag, sample)]
     words = re.findall(r"\w+", sample.casefold())
     counts = {tag: sum(word in known for word in words) for tag, known in COMMON_WORDS.items()}
+    for tag, letters_of_it in LETTERS.items():
+        counts[tag] += any(letter in sample for letter in letters_of_it)
     best = max(counts, key=lambda tag: counts[tag])
     return LANGUAGES[best] if counts[best] else ENGLISH
 

@@ -5,11 +5,12 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
-from urllib.parse import unquote
 
 import orjson
 
 from core.lib.text import UNSEEN, clean, is_clean
+from core.providers.simple_schemas import referred
+from core.tools.arguments import is_too_deep
 
 MOST_NAME = 128  # characters; the specification's own limit
 MOST_TITLE = 200
@@ -89,7 +90,7 @@ def name_problem(name: str) -> str:
 
 def schema_of(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return a schema of arguments with readable prose, and why it cannot be used."""
-    if depth_of(given, MOST_DEPTH) > MOST_DEPTH:
+    if is_too_deep(given, MOST_DEPTH):
         return {}, f"The description of its arguments is nested deeper than {MOST_DEPTH} levels."
     try:
         packed = orjson.dumps(given)
@@ -169,15 +170,6 @@ def one_of(schemas: list[Any]) -> Any:
     return different[0] if len(different) == 1 else {"anyOf": different}
 
 
-def referred(root: Mapping[str, Any], reference: str) -> Any:
-    """Return the part of a schema that a reference means; None for one that is not there."""
-    found: Any = root if reference.startswith("#") else None
-    for step in reference.split("/")[1:]:
-        key = unquote(step).replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
-
-
 def plain(schema: Any) -> dict[str, Any]:
     """Return a schema without what some vendors refuse: a truth value for a schema, lists that do
     not say what they hold, if only that it may be anything, and what JSON Schema does not know.
@@ -217,20 +209,6 @@ def is_sound(keyword: str, value: Any) -> bool:
         kinds = value if isinstance(value, list) and value else [value]
         return all(isinstance(each, str) and each in KINDS for each in kinds)
     return not (keyword in SINGLE and value is None)
-
-
-def depth_of(value: Any, most: int) -> int:
-    """Return how deep ``value`` is nested; ``most`` + 1 for anything deeper than ``most``."""
-    level, depth = [value], 0
-    while level and depth <= most:
-        depth += 1
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-    return depth
 
 
 def readable(value: Any) -> Any:

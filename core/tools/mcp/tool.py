@@ -146,11 +146,6 @@ class ServerTool(Tool):
         _stored.put(self.server.id, hashes)
 
 
-def forget_listings() -> None:
-    """Store the next list of every server."""
-    _stored.clear()
-
-
 async def loaded() -> ModuleType:
     """Return the client, without blocking the event loop while the SDK is loaded."""
     return await asyncio.to_thread(importlib.import_module, "core.tools.mcp.client")

@@ -233,7 +233,7 @@ def test_c8_usage_is_the_persons_own(typed: Type, account: ChannelAccount, many:
     owner.identities.all().delete()
     run = receive(account, ADA, "hello")
     assert run is not None
-    meter = usage.RunMeter(run=run)
+    meter = usage.RunMeter.of_run(run=run)
     model = next(iter(catalogue.current().models.values()))
     request = ModelRequest(messages=[])
     meter.settled(model, request, usage=Usage(1234, 5), output_tokens=5, failure="")

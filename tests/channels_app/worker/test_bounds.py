@@ -137,6 +137,19 @@ def test_x32_a_rule_of_a_person_counts_before_that_of_everyone(ann: User) -> Non
     assert left.user_id == bob.pk
 
 
+def test_x32_a_rule_of_very_many_days_removes_nothing_in_any_time_zone(
+    ann: User, settings: Any
+) -> None:
+    """[X32] West of Greenwich its day came before the first one of the calendar."""
+    settings.TIME_ZONE = "America/Lima"
+    call(ann, 90)
+    call(ann, 3)
+    roll_up()
+    for kind in ("calls", "usage"):
+        RetentionRule.objects.create(kind=kind, days=10**6)
+    assert removed() == {}
+
+
 def test_x32_old_sums_become_one_row_a_model_and_the_totals_stay(ann: User) -> None:
     """[X12] [X32] Nothing of a person is in it; the last summed day stays, however old."""
     for days in (400, 300, 200, 100):

@@ -11,7 +11,7 @@ from channels_app.worker import claim_runs
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.batching import MAX_BATCH
-from core.database.queries import Among, Param, UpdateReturning
+from core.database.queries import Among, Param, Update
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
 from core.signals.live_events import EventFrame
@@ -51,7 +51,7 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
     first, other = new_runs(2)
     second = Run.objects.create(session=first.session, user=first.user, origin="test", text="again")
     # As another worker would, between the check of its turn and the update.
-    blind = UpdateReturning(
+    blind = Update(
         lambda: (
             Run.objects.filter(Among("id", "ids")),
             {"state": "running", "attempt": 1, "worker": Param("worker")},
@@ -59,9 +59,9 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
     )
 
     def claim_blindly(*, lease: object, **values: object) -> list[int]:
-        return blind(**values)
+        return blind.returning(**values)
 
-    monkeypatch.setattr(runs, "CLAIM", claim_blindly)
+    monkeypatch.setattr(runs.CLAIM, "returning", claim_blindly)
     begun = begin([first.id, other.id, second.id], "worker")
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
     assert sorted(begun) == [first.id, other.id]

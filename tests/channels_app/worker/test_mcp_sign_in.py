@@ -64,11 +64,11 @@ PLACES = {"guest": ("556", "c"), "other": ("557", "d"), "owner": ("555", "own")}
 
 @pytest.fixture
 def notes() -> Iterator[SigningMcp]:
-    server_tool.forget_listings()
+    server_tool._stored.clear()
     made = SigningMcp(tools=[tool("read", annotations={"readOnlyHint": True}), tool("send")])
     with running(made):
         yield made
-    server_tool.forget_listings()
+    server_tool._stored.clear()
 
 
 @pytest.fixture

@@ -48,11 +48,11 @@ READ_ONLY = {"readOnlyHint": True}
 
 @pytest.fixture
 def malicious() -> Iterator[MaliciousMcp]:
-    server_tool.forget_listings()
+    server_tool._stored.clear()
     made = MaliciousMcp(tools=[tool("read", annotations=READ_ONLY), tool("send")])
     with running(made):
         yield made
-    server_tool.forget_listings()
+    server_tool._stored.clear()
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_v35_the_key_is_in_no_event_and_no_answer(
     row = McpServer.objects.get()
     row.secrets = encrypt({"key": key})
     row.save()
-    server_tool.forget_listings()
+    server_tool._stored.clear()
     run = write(account, "read it")
     assert malicious.headers[-1]["authorization"] == f"Bearer {key}"
     malicious.key = "another"

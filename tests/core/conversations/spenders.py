@@ -81,7 +81,7 @@ class Spender:
         from tests.core.conversations.metered import PROMPT, REQUEST
         from tests.core.providers.chains import MODEL
 
-        meter = usage.RunMeter(run=run, known=known)
+        meter = usage.RunMeter.of_run(run=run, known=known)
         for _ in range(self.order["calls"]):
             try:
                 most = await meter.reserve(MODEL, REQUEST)
@@ -152,7 +152,7 @@ def recover() -> None:
             continue  # left to the sweep, as of runs that wait for a worker
         (run,) = runs.claim(run_ids=[run_id], worker="next").values()
         logged = [event for _, event in events.whole_log(run.id)]
-        left_calls.take_over(run=run, logged=logged)
+        left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=logged)
     while left_calls.close_left():
         pass
 

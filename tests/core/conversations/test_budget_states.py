@@ -186,7 +186,7 @@ def test_no_order_of_events_loses_a_token_or_counts_one_twice(
 ) -> None:
     with transaction.atomic(), pytest.MonkeyPatch.context() as patch:
         play = Play()
-        patch.setattr(reservations, "day_of", lambda _: play.day)
+        patch.setattr(budgets, "day_of", lambda _: play.day)
         patch.setattr(catalogue, "current", Known)
         for name, first, second in order:
             play.step(name, first, second)

@@ -14,7 +14,6 @@ from core.conversations import (
     budgets,
     jobs,
     left_calls,
-    reservations,
     runs,
     usage,
 )
@@ -75,7 +74,7 @@ async def test_without_a_budget_a_call_asks_nothing_and_is_stored_with_the_end(
     claimed: Claimed,
 ) -> None:
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     with listening() as asked:
         assert await meter.reserve(PRICED, REQUEST) is None
     assert asked == []
@@ -97,7 +96,7 @@ async def test_without_a_budget_a_call_asks_nothing_and_is_stored_with_the_end(
 async def test_a_call_is_reserved_before_and_replaced_by_its_usage(claimed: Claimed) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     assert await meter.reserve(MODEL, REQUEST) == ANSWER
     assert await in_thread(state, limit) == (0, CALL)
     row = await in_thread(call_of, run)
@@ -113,7 +112,7 @@ async def test_a_call_is_reserved_before_and_replaced_by_its_usage(claimed: Clai
 
 async def test_the_next_call_of_a_run_settles_the_one_before(claimed: Claimed) -> None:
     limit = await in_thread(budget, 10_000)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     assert await whole(meter, USED) == ANSWER
     assert await meter.of("image").reserve(MODEL, REQUEST) == ANSWER
     assert await in_thread(state, limit) == (42, CALL)
@@ -124,7 +123,7 @@ async def test_a_call_is_reserved_in_all_its_budgets_or_in_none(
 ) -> None:
     wide, narrow = await in_thread(budget, 10_000), await in_thread(budget, 100)
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     with pytest.raises(ProviderError):
         await meter.reserve(MODEL, REQUEST)
     assert await in_thread(state, wide) == (0, 0)
@@ -136,7 +135,7 @@ async def test_an_answer_gets_the_rest_when_that_is_enough(
     claimed: Claimed, no_waiting: None
 ) -> None:
     limit = await in_thread(budget, PROMPT + 300)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     assert await meter.reserve(MODEL, REQUEST) == 300
     assert await in_thread(state, limit) == (0, PROMPT + 300)
     end(meter, Usage(0, PROMPT + 45))
@@ -147,13 +146,13 @@ async def test_an_answer_gets_the_rest_when_that_is_enough(
 
 async def test_a_short_answer_needs_little(claimed: Claimed) -> None:
     await in_thread(budget, PROMPT + 20)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     assert await meter.reserve(MODEL, replace(REQUEST, options={"max_tokens": 20})) == 20
 
 
 async def test_a_refusal_names_the_used_up_budget_and_when_it_frees(claimed: Claimed) -> None:
     limit = await in_thread(budget, 1000)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     await whole(meter, Usage(500, 400))
     with pytest.raises(ProviderError) as refused:
         await meter.reserve(MODEL, REQUEST)
@@ -173,7 +172,7 @@ async def test_a_message_that_is_too_large_for_the_rest_does_not_use_it_up(
     claimed: Claimed,
 ) -> None:
     limit = await in_thread(budget, 100)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     with pytest.raises(ProviderError, match="not enough for this message"):
         await meter.reserve(MODEL, REQUEST)
     assert (await in_thread(period, limit)).refused_at is None
@@ -181,10 +180,10 @@ async def test_a_message_that_is_too_large_for_the_rest_does_not_use_it_up(
 
 async def test_a_call_waits_for_reservations_of_others(claimed: Claimed, say: Say) -> None:
     limit = await in_thread(budget, CALL + 100)
-    first = await in_thread(lambda: RunMeter(run=claimed()))
+    first = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     assert await first.reserve(MODEL, REQUEST) == ANSWER
     other = await in_thread(say, "another")
-    second = await in_thread(lambda: RunMeter(run=other))
+    second = await in_thread(lambda: RunMeter.of_run(run=other))
     waiting = asyncio.create_task(second.reserve(MODEL, REQUEST))
     done, _ = await asyncio.wait([waiting], timeout=0.2)
     assert not done
@@ -198,10 +197,10 @@ async def test_a_wait_ends_and_says_that_others_are_in_the_way(
     claimed: Claimed, say: Say, no_waiting: None
 ) -> None:
     limit = await in_thread(budget, CALL)
-    first = await in_thread(lambda: RunMeter(run=claimed()))
+    first = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     await first.reserve(MODEL, REQUEST)
     other = await in_thread(say, "another")
-    second = await in_thread(lambda: RunMeter(run=other))
+    second = await in_thread(lambda: RunMeter.of_run(run=other))
     with pytest.raises(ProviderError, match="Other answers") as refused:
         await second.reserve(MODEL, REQUEST)
     assert refused.value.code == "budget"
@@ -210,7 +209,7 @@ async def test_a_wait_ends_and_says_that_others_are_in_the_way(
 
 async def test_money_is_reserved_at_the_price_of_the_model(claimed: Claimed) -> None:
     limit = await in_thread(lambda: budget(DOLLAR, unit="money", period="month"))
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     # 4 cents for the prompt; 480 tokens of an answer for the rest.
     assert await meter.reserve(PRICED, REQUEST) == 480
     assert await in_thread(state, limit) == (0, DOLLAR)
@@ -233,13 +232,13 @@ async def test_an_answer_that_may_be_as_long_as_a_number_can_say_is_reserved_lik
 async def test_a_message_counts_once_a_run(claimed: Claimed, no_waiting: None) -> None:
     limit = await in_thread(lambda: budget(2, unit="messages"))
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     for _ in range(3):
         assert await whole(meter, USED) == ANSWER
     await in_thread(commit, meter)
     assert await in_thread(state, limit) == (1, 0)
     again = await in_thread(claimed, run)
-    task = await in_thread(lambda: RunMeter(run=again, purpose="task", attempt=1, job_id=7))
+    task = await in_thread(lambda: RunMeter.of_run(run=again, purpose="task", attempt=1, job_id=7))
     assert await whole(task, USED) == ANSWER
     await in_thread(commit, task)
     assert await in_thread(state, limit) == (1, 0)
@@ -250,11 +249,11 @@ async def test_a_message_more_than_allowed_is_refused(
 ) -> None:
     await in_thread(lambda: budget(1, unit="messages"))
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     await whole(meter, USED)
     await in_thread(commit, meter)
     other = await in_thread(say, "another")
-    second = await in_thread(lambda: RunMeter(run=other))
+    second = await in_thread(lambda: RunMeter.of_run(run=other))
     with pytest.raises(ProviderError, match="The messages for today are used up: 1"):
         await second.reserve(MODEL, REQUEST)
 
@@ -262,11 +261,11 @@ async def test_a_message_more_than_allowed_is_refused(
 async def test_a_budget_for_each_person_counts_each_by_themselves(claimed: Claimed) -> None:
     limit = await in_thread(lambda: budget(10_000, each_person=True))
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     await meter.reserve(MODEL, REQUEST)
     bob = await in_thread(lambda: User.objects.create(username="bob"))
     run.user_id = bob.pk
-    other = await in_thread(lambda: RunMeter(run=run))
+    other = await in_thread(lambda: RunMeter.of_run(run=run))
     await other.reserve(MODEL, REQUEST)
     rows = await in_thread(lambda: list(BudgetPeriod.objects.filter(budget=limit).order_by("id")))
     assert [row.reserved for row in rows] == [CALL, CALL]
@@ -276,7 +275,7 @@ async def test_a_budget_for_each_person_counts_each_by_themselves(claimed: Claim
 @pytest.mark.parametrize("how", ["deleted", "raised", "unit"])
 async def test_a_budget_may_change_while_calls_are_open(claimed: Claimed, how: str) -> None:
     limit = await in_thread(budget, 2000)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     await meter.reserve(MODEL, REQUEST)
     end(meter, USED)
 
@@ -291,7 +290,7 @@ async def test_a_budget_may_change_while_calls_are_open(claimed: Claimed, how: s
             limit.save()
 
     await in_thread(edit)
-    fresh = await in_thread(lambda: RunMeter(run=claimed(Run.objects.get())))
+    fresh = await in_thread(lambda: RunMeter.of_run(run=claimed(Run.objects.get())))
     assert await meter.reserve(MODEL, REQUEST) == ANSWER
     end(meter, USED)
     await in_thread(commit, meter)
@@ -316,7 +315,7 @@ async def test_the_calls_of_a_dead_attempt_are_estimated_and_not_counted_twice(
 ) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
-    dead = await in_thread(lambda: RunMeter(run=run))
+    dead = await in_thread(lambda: RunMeter.of_run(run=run))
     await dead.reserve(MODEL, REQUEST)
     again = await in_thread(claimed, run)
     text = {"type": "text", "message_id": "text-1", "delta_path": "content"}
@@ -325,7 +324,7 @@ async def test_the_calls_of_a_dead_attempt_are_estimated_and_not_counted_twice(
         {"type": "event", "props": {"event": "tool_end"}},
         {**text, "message_id": "text-2", "props": {"content": "y" * 40}, "delta_action": "append"},
     ]
-    await in_thread(lambda: left_calls.take_over(run=again, logged=logged))
+    await in_thread(left_calls.take_over, run_id=again.id, attempt=again.attempt, logged=logged)
     row = await in_thread(call_of, run)
     assert (row.state, row.failure, row.estimated) == ("settled", "lost", True)
     assert (row.prompt_tokens, row.completion_tokens) == (28, 10)
@@ -340,7 +339,7 @@ async def test_the_calls_of_a_dead_attempt_are_estimated_and_not_counted_twice(
 async def test_the_sweep_settles_calls_of_ended_runs(claimed: Claimed) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     await meter.reserve(MODEL, REQUEST)
     assert await in_thread(left_calls.close_left) == 0
     await in_thread(lambda: Run.objects.update(state=Run.State.CANCELLED))
@@ -363,7 +362,7 @@ async def test_open_calls_of_a_long_task_count_as_reserved_when_its_process_dies
 
     job = await in_thread(begun)
     meter = await in_thread(
-        lambda: RunMeter(run=job.run, purpose="task", attempt=job.attempt, job_id=job.id)
+        lambda: RunMeter.of_run(run=job.run, purpose="task", attempt=job.attempt, job_id=job.id)
     )
     await meter.reserve(MODEL, REQUEST)
     assert await in_thread(left_calls.close_left) == 0
@@ -377,7 +376,7 @@ async def test_a_call_that_is_stopped_before_it_is_made_uses_nothing(
 ) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     loop, begins, may_go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
     real = usage.reserve_batch
 
@@ -404,11 +403,11 @@ async def test_a_reservation_is_settled_in_its_own_period(
     claimed: Claimed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = await in_thread(budget, CALL)
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
-    monkeypatch.setattr(reservations, "day_of", lambda _: date(2026, 3, 1))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
+    monkeypatch.setattr(budgets, "day_of", lambda _: date(2026, 3, 1))
     await meter.reserve(MODEL, REQUEST)
     end(meter, USED)
-    monkeypatch.setattr(reservations, "day_of", lambda _: date(2026, 3, 2))
+    monkeypatch.setattr(budgets, "day_of", lambda _: date(2026, 3, 2))
     assert await meter.reserve(MODEL, REQUEST) == ANSWER
     rows = await in_thread(
         lambda: list(
@@ -442,7 +441,7 @@ async def test_calls_without_a_report_are_estimated_and_failed_ones_are_calls(
 ) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
-    meter = await in_thread(lambda: RunMeter(run=run))
+    meter = await in_thread(lambda: RunMeter.of_run(run=run))
     await whole(meter, used, output_tokens=output_tokens, failure=failure)
     await in_thread(commit, meter)
     row = await in_thread(call_of, run)

@@ -231,7 +231,7 @@ def test_a_run_is_whose_calls_are_counted(say: Say) -> None:
         replace(BUDGET, id=6, assistant_id=6),
     ]
     known: Any = SimpleNamespace(budgets=every, default=6)
-    meter = RunMeter(run=run, known=known)
+    meter = RunMeter.of_run(run=run, known=known)
     assert meter.book.whose == {
         "run_id": run.pk,
         "user_id": run.user_id,
@@ -248,12 +248,12 @@ def test_a_run_is_whose_calls_are_counted(say: Say) -> None:
         (4, 0),
     ]
     run.assistant_id = 0
-    of_task = RunMeter(run=run, known=known, attempt=0, job_id=8)
+    of_task = RunMeter.of_run(run=run, known=known, attempt=0, job_id=8)
     whose = of_task.book.whose
     assert (whose["assistant_id"], whose["attempt"], whose["job_id"]) == (6, 0, 8)
     assert [each.budget.id for each in of_task.book.limits] == [1, 2, 3, 6]
     catalogue.current()
-    assert RunMeter(run=run).book.whose["assistant_id"] == catalogue.current().default
+    assert RunMeter.of_run(run=run).book.whose["assistant_id"] == catalogue.current().default
 
 
 async def test_meters_of_one_run_settle_each_other_and_one_apart_only_itself(
@@ -416,7 +416,7 @@ async def test_the_time_of_a_call_begins_when_it_is_granted(world: World) -> Non
 
 
 def test_calls_are_stored_once_also_when_the_end_is_made_again(say: Say) -> None:
-    meter = RunMeter(run=say("hello"))
+    meter = RunMeter.of_run(run=say("hello"))
     end(meter, Usage(30, 12), model=PRICED)
     end(meter, Usage(1, 2), model=PRICED, failure="cut")
     with pytest.raises(RuntimeError), transaction.atomic():
@@ -441,7 +441,7 @@ def test_calls_are_stored_once_also_when_the_end_is_made_again(say: Say) -> None
 def test_all_open_calls_of_a_run_are_settled_with_its_end(say: Say) -> None:
     of = budget(10_000)
     row = BudgetPeriod.objects.create(budget=of, start=NOON.date(), reserved=900)
-    meter = RunMeter(run=say("hello"))
+    meter = RunMeter.of_run(run=say("hello"))
     for answer in (5, 7):
         call = ModelCall.objects.create(state="open", day=NOON.date())
         end(meter, Usage(30, answer))
@@ -459,7 +459,7 @@ def test_the_day_of_a_call_is_at_the_earliest_that_of_yesterday(
     say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sums of the days before are made already: it would be in none."""
-    meter = RunMeter(run=say("hello"))
+    meter = RunMeter.of_run(run=say("hello"))
     for days in (9, 2, 1, 0):
         monkeypatch.setattr(timezone, "now", lambda days=days: NOON - timedelta(days=days))
         end(meter, Usage(1, 1))
@@ -479,7 +479,7 @@ def test_prices_are_looked_up_before_the_transaction_of_the_end(
         asked.append(transaction.get_connection().in_atomic_block)
         return 5
 
-    meter = RunMeter(run=say("hello"))
+    meter = RunMeter.of_run(run=say("hello"))
     end(meter, Usage(1, 1))
     monkeypatch.setattr("core.providers.prices.cost", cost)
     usage.price(meter)
@@ -496,7 +496,7 @@ def left_of(meter: RunMeter) -> list[int]:
 
 
 def test_stored_calls_are_not_left(say: Callable[..., Run]) -> None:
-    meter = RunMeter(run=say("hello"))
+    meter = RunMeter.of_run(run=say("hello"))
     end(meter, Usage(1, 1))
     end(meter, Usage(1, 2))
     usage.mark_stored(meter.book.noted[:1])

@@ -54,7 +54,7 @@ def grown(say: Say, user: User) -> Run:
 
 def call_once(run: Run) -> None:
     """Make two calls of a run, and end it."""
-    meter = RunMeter(run=run)
+    meter = RunMeter.of_run(run=run)
     for _ in range(2):
         wish = wish_of(meter, before=[each.closing() for each in meter.book.left])
         (found,) = reservations.reserve_all([wish])
@@ -62,7 +62,7 @@ def call_once(run: Run) -> None:
         meter._open = found
         end(meter, USED)
     commit(meter)
-    left_calls.take_over(run=run, logged=[])
+    left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=[])
 
 
 def wish_of(meter: RunMeter, **more: Any) -> reservations.Wish:
@@ -117,7 +117,7 @@ def test_a_reservation_is_few_statements_and_many_at_once_are_hardly_more(grown:
     """One transaction reserves for all calls that come at the same moment."""
 
     def statements(number: int) -> int:
-        meter = RunMeter(run=grown)
+        meter = RunMeter.of_run(run=grown)
         wishes = [wish_of(meter) for _ in range(number)]
         with listening() as asked, atomic_write():
             found = reservations.reserve_all(wishes)
@@ -132,7 +132,7 @@ def test_a_reservation_is_few_statements_and_many_at_once_are_hardly_more(grown:
 
 def test_the_end_of_a_run_without_a_budget_has_one_insert_more(say: Say) -> None:
     run = runs.claim(run_ids=[say("hello").id], worker="w")[say("x").id - 1]
-    meter = RunMeter(run=run)
+    meter = RunMeter.of_run(run=run)
     end(meter, USED)
     with atomic_write(), listening() as asked:
         inserts = usage.settle(meter)

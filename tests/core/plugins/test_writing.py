@@ -397,6 +397,7 @@ def test_the_language_parameter_wins_over_the_language_of_the_text() -> None:
         ("Faça uma apresentação sobre vulcões", "Portuguese"),
         ("Haz diapositivas de la historia de un país", "Spanish"),
         ("Fais un diaporama en couleur sur la mer", "French"),
+        ("Könnten Sie einen Foliensatz zur Französischen Revolution vorbereiten?", "German"),
         ("Kun je dia's maken over je werk en de zee", "Dutch"),
         ("Slides at work: what we care for", "English"),
         ("Зроби презентацію про вулкани", "Ukrainian"),

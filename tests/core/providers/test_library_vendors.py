@@ -571,12 +571,9 @@ async def test_two_first_calls_at_once_load_the_library_once(
 
 def test_models_are_kept_by_name_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_clients, "MOST_MODELS", 3)
-    made = library_clients.build(
-        "anthropic", url="http://x", key="k", model="m", first_seconds=1, idle_seconds=1,
-        allowed=lambda address: True,
-    )  # fmt: skip
+    made = library_clients.VendorLibrary(provider(kind="anthropic"), url="http://x", key="k")
     assert made.model_of("a") is made.model_of("a")
-    assert made.model_of("").model_name == "m"
+    assert made.model_of("").model_name == "default"
     for number in range(9):
         made.model_of(str(number))
     assert len(made._models) <= 3

@@ -16,7 +16,7 @@ from tests.core.providers.rows import model
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> None:
-    prices.kept = prices.Kept()
+    prices.rates_in.cache_clear()
 
 
 def test_own_prices_win_over_the_list() -> None:
@@ -169,10 +169,9 @@ def test_a_price_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> 
     for now[0] in (0, 1, 59, 61):
         cost(row, Usage(1, 1))
     assert len(calls) == 2
-    monkeypatch.setattr(prices, "MOST_KEPT", 2)
-    for number in range(5):
+    for number in range(prices.MOST_KEPT + 1):
         cost(model(kind="openai", name=f"m{number}"), Usage(1, 1))
-    assert len(prices.kept._known) <= 2
+    assert prices.rates_in.cache_info().currsize == prices.MOST_KEPT
 
 
 def test_the_list_knows_windows_of_models() -> None:

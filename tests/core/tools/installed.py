@@ -34,7 +34,8 @@ def installed(
         clear_caches()
         yield
     clear_caches()
-    phrases.forget_added()
+    phrases._added.clear()
+    phrases.patterns.cache_clear()
     for name in ("latchkey_scratch", "latchkey_example_tool"):
         sys.modules.pop(name, None)
 

@@ -37,36 +37,15 @@ MOST_REPEATED = 1  # further sign-ins for a token that was not accepted
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token. ``version``: of its row; ``proven``: a call was accepted with the sign-in;
-    ``repeated``: further sign-ins without an accepted call.
-    """
-
-    value: str = field(repr=False)
-    connection_id: int
-    version: int
-    scope: str
-    proven: bool
-    repeated: int
-
-
-@dataclass(slots=True)
-class Seen:
-    """A row, and what is to be done with it."""
+    """The access token of a connection, whose row is as it was read. ``kept``: its secrets."""
 
     row: McpConnection
     kept: dict[str, str] = field(repr=False)
 
-    def token(self) -> Token:
-        """Return its access token."""
-        row = self.row
-        return Token(
-            self.kept["access_token"],
-            row.pk,
-            row.version,
-            row.scope,
-            row.proven_at is not None,
-            row.repeated,
-        )
+    @property
+    def value(self) -> str:
+        """Return the token as it is sent."""
+        return self.kept["access_token"]
 
 
 async def usable(
@@ -80,51 +59,51 @@ async def usable(
     deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
     first: int | None = None
     while asyncio.get_running_loop().time() < deadline:
-        seen = await in_thread(read, server.id, user_id)
-        if seen is None:
+        token = await in_thread(read, server.id, user_id)
+        if token is None:
             return None
-        now, version = timezone.now(), seen.row.version
+        now, version = timezone.now(), token.row.version
         first = version if first is None else first
-        is_accepted = instead_of is None or version != instead_of.version
-        if is_accepted and (version != first or not is_ending(seen.row, now)):
-            return seen.token()
-        may_do = is_accepted and not is_over(seen.row, now)
-        if not seen.kept.get("refresh_token"):
-            return seen.token() if may_do else None
-        if not await in_thread(take_lease, seen.row, now):
+        is_accepted = instead_of is None or version != instead_of.row.version
+        if is_accepted and (version != first or not is_ending(token.row, now)):
+            return token
+        may_do = is_accepted and not is_over(token.row, now)
+        if not token.kept.get("refresh_token"):
+            return token if may_do else None
+        if not await in_thread(take_lease, token.row, now):
             await asyncio.sleep(POLL_SECONDS)  # another worker refreshes it
             continue
         try:
             # Not cut off between the answer and its storing by the time limit of a call.
-            await asyncio.shield(asyncio.ensure_future(refreshed(server, seen)))
+            await asyncio.shield(asyncio.ensure_future(refreshed(server, token)))
         except McpError:
             if not may_do:
                 raise
-            return seen.token()
+            return token
     raise McpError("Its authorization server takes too long to renew the sign-in.")
 
 
-async def refreshed(server: ServerInfo, seen: Seen) -> None:
+async def refreshed(server: ServerInfo, token: Token) -> None:
     """Refresh the token of a row whose lease this worker has. Raises McpError for failures that may
     pass; a grant that has ended ends the connection.
     """
     flow = await loaded()
     try:
-        tokens = await flow.refresh(server, seen.kept)
+        tokens = await flow.refresh(server, token.kept)
     except GrantEndedError as ended:
-        await in_thread(end, seen.row.pk, version=seen.row.version)
+        await in_thread(end, token.row.pk, version=token.row.version)
         forget = registrations.forget_unknown
-        await in_thread(forget, server.id, seen.kept["client"], code=ended.code)
+        await in_thread(forget, server.id, token.kept["client"], code=ended.code)
     except McpError:
-        await in_thread(release, seen.row)
+        await in_thread(release, token.row)
         raise
     else:
         # The server may take the old refresh token no more: its person would sign in again.
-        store = partial(store_refreshed, seen, tokens, now=timezone.now())
+        store = partial(store_refreshed, token, tokens, now=timezone.now())
         await patiently(store, seconds=STORE_SECONDS)
 
 
-def read(server_id: int, user_id: int | None) -> Seen | None:
+def read(server_id: int, user_id: int | None) -> Token | None:
     """Return the connection of a person that has tokens, if they can be opened."""
     # With its server: both may be deleted while tokens are renewed, which then are revoked.
     rows = McpConnection.objects.select_related("server")
@@ -132,7 +111,7 @@ def read(server_id: int, user_id: int | None) -> Seen | None:
     if row is None or not row.secrets:
         return None
     try:
-        return Seen(row, encryption.decrypt(row.secrets))
+        return Token(row, encryption.decrypt(row.secrets))
     except encryption.DecryptError:
         logger.warning("the account of connection %s cannot be opened: a key was changed", row.pk)
         return None
@@ -148,10 +127,10 @@ def is_over(row: McpConnection, now: datetime) -> bool:
 
 def has_token_of(client: str, *, server_id: int, user_id: int | None, now: datetime) -> bool:
     """Return whether a person has a token that is not over and was given to ``client`` (JSON)."""
-    seen = read(server_id, user_id)
-    if seen is None or is_over(seen.row, now):
+    token = read(server_id, user_id)
+    if token is None or is_over(token.row, now):
         return False
-    return registrations.id_of(seen.kept["client"]) == registrations.id_of(client)
+    return registrations.id_of(token.kept["client"]) == registrations.id_of(client)
 
 
 def take_lease(row: McpConnection, now: datetime) -> bool:
@@ -174,23 +153,23 @@ def release(row: McpConnection) -> None:
         rows.update(refreshing_until=None)
 
 
-def store_refreshed(seen: Seen, tokens: Tokens, *, now: datetime) -> bool:
+def store_refreshed(token: Token, tokens: Tokens, *, now: datetime) -> bool:
     """Store new tokens; return whether the row was as it was read: they are revoked where the
     connection is gone, and forgotten where it has others by now.
     """
-    kept = {**seen.kept, "access_token": tokens.access_token}
+    kept = {**token.kept, "access_token": tokens.access_token}
     if tokens.refresh_token:  # else the old one goes on (RFC 6749, 6)
         kept["refresh_token"] = tokens.refresh_token
-    rows = McpConnection.objects.filter(pk=seen.row.pk, version=seen.row.version)
+    rows = McpConnection.objects.filter(pk=token.row.pk, version=token.row.version)
     with atomic_write():
         stored = rows.exclude(secrets="").update(
             secrets=encryption.encrypt(kept),
             expires_at=end_of(tokens, now),
-            version=seen.row.version + 1,
+            version=token.row.version + 1,
             refreshing_until=None,
         )
-        if not stored and not McpConnection.objects.filter(pk=seen.row.pk).exists():
-            allow_private = seen.row.server.allow_private
+        if not stored and not McpConnection.objects.filter(pk=token.row.pk).exists():
+            allow_private = token.row.server.allow_private
             queue_revocation(encryption.encrypt(kept), allow_private=allow_private, now=now)
     return stored == 1
 
@@ -226,7 +205,7 @@ def end_of(tokens: Tokens, now: datetime) -> datetime | None:
 
 def prove(token: Token) -> None:
     """Note that a call was accepted with a sign-in, once."""
-    rows = McpConnection.objects.filter(pk=token.connection_id, proven_at=None)
+    rows = McpConnection.objects.filter(pk=token.row.pk, proven_at=None)
     with atomic_write():
         rows.update(proven_at=timezone.now(), repeated=0)
 

@@ -20,12 +20,20 @@ State = McpSignIn.State
 OF_ADMIN = timedelta(hours=1)
 KEPT = timedelta(days=7)
 LONGEST_REVOCATION = timedelta(minutes=10)  # until it is tried again
-CANNOT_OPEN = "Its secrets cannot be opened: the gateway's own key was changed."
 
 
 def digest(*parts: object) -> str:
     """Return the stored form of random values: 256 bits need no salt."""
     return hashlib.sha256("\0".join(map(str, parts)).encode(errors="replace")).hexdigest()
+
+
+def opened(sealed: str) -> dict[str, str]:
+    """Return the decrypted secrets of a server or a sign-in. Raises McpError."""
+    try:
+        return encryption.decrypt(sealed)
+    except encryption.DecryptError as error:
+        words = "Its secrets cannot be opened: the gateway's own key was changed."
+        raise McpError(words) from error
 
 
 def may_open(row: McpSignIn, user: User, now: datetime) -> bool:
@@ -71,10 +79,7 @@ def create(server: McpServer, user: User, *, now: datetime) -> McpSignIn:
 
 def client_of(server: McpServer) -> Client:
     """Return the gateway as a client of OAuth at a server. Raises McpError."""
-    try:
-        own = encryption.decrypt(server.secrets)
-    except encryption.DecryptError as error:
-        raise McpError(CANNOT_OPEN) from error
+    own = opened(server.secrets)
     return Client(
         redirect_uri=pages.callback(server.slug),
         client_id=server.client_id,
@@ -118,10 +123,7 @@ def bind_client(server: McpServer, issuer: str) -> None:
     fresh = McpServer.objects.select_for_update(no_key=True).get(pk=server.pk)
     if not fresh.client_id or fresh.client_id != server.client_id:
         return
-    try:
-        own = encryption.decrypt(fresh.secrets)
-    except encryption.DecryptError as error:
-        raise McpError(CANNOT_OPEN) from error
+    own = opened(fresh.secrets)
     if not own.get("issuer"):
         sealed = encryption.encrypt({**own, "issuer": issuer})
         McpServer.objects.filter(pk=server.pk).update(secrets=sealed)
@@ -148,10 +150,7 @@ def take(row: McpSignIn, *, now: datetime) -> dict[str, str] | None:
     with atomic_write():
         if rows.update(state=State.EXCHANGING) != 1:
             return None
-    try:
-        return encryption.decrypt(row.secrets)
-    except encryption.DecryptError as error:
-        raise McpError(CANNOT_OPEN) from error
+    return opened(row.secrets)
 
 
 def close(row: McpSignIn, *, now: datetime) -> bool:

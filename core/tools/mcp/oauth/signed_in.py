@@ -57,7 +57,7 @@ async def call(
                 raise await ended(server, token, error) from error
             token = newer
         else:
-            if not token.proven:
+            if token.row.proven_at is None:
                 await proven(token)
             return result
     raise AssertionError  # the second time returns or raises
@@ -68,17 +68,17 @@ async def proven(token: Token) -> None:
     try:
         await in_thread(connections.prove, token)
     except AWAY:  # the call was made: its result counts
-        logger.warning("the sign-in of connection %s could not be noted", token.connection_id)
+        logger.warning("the sign-in of connection %s could not be noted", token.row.pk)
 
 
 async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
     """End a connection whose token was refused; return what to raise: a person is asked once more,
     and told when the server refuses that, too.
     """
-    await in_thread(connections.end, token.connection_id, version=token.version)
-    if token.proven or token.repeated < connections.MOST_REPEATED:
+    await in_thread(connections.end, token.row.pk, version=token.row.version)
+    if token.row.proven_at is not None or token.row.repeated < connections.MOST_REPEATED:
         return wanted_by(server, error.challenge)
-    await in_thread(connections.note_refused, token.connection_id)
+    await in_thread(connections.note_refused, token.row.pk)
     return McpError(NOT_ACCEPTED)
 
 
@@ -87,9 +87,9 @@ def widened(server: ServerInfo, token: Token, error: UnauthorizedError) -> Excep
     there are and the others.
     """
     more = field_of(error.challenge, "scope").split()
-    held = token.scope.split()
+    held = token.row.scope.split()
     is_new = bool(set(more) - set(held))
-    if not is_new or token.repeated >= MOST_WIDENED:
+    if not is_new or token.row.repeated >= MOST_WIDENED:
         return McpError(NOT_ALLOWED)
     return wanted_by(server, error.challenge, scope=" ".join(dict.fromkeys([*held, *more])))
 

@@ -152,10 +152,12 @@ def test_v75_a_token_is_renewed_thirty_seconds_before_its_end(
         McpConnection.objects.update(expires_at=ends)
         found = usable(row)
         assert found is not None
-        assert (found.value, found.version, bool(asked)) == ("old", 0, renewed)
+        assert (found.value, found.row.version, bool(asked)) == ("old", 0, renewed)
     McpConnection.objects.update(expires_at=now + timedelta(seconds=30), scope="notes")
     found = usable(row)
-    assert found == Token("new", row.pk, 1, "notes", proven=False, repeated=0)
+    assert found is not None
+    assert (found.value, found.row.pk, found.row.version) == ("new", row.pk, 1)
+    assert (found.row.scope, found.row.proven_at, found.row.repeated) == ("notes", None, 0)
     assert asked[0]["refresh_token"] == "refresh"
     fresh = McpConnection.objects.get()
     assert encryption.decrypt(fresh.secrets) == {
@@ -200,7 +202,7 @@ def test_v75_a_refused_token_is_renewed_once_for_all(row: McpConnection, asked: 
     first = usable(row)
     second = usable(row, instead_of=first)
     assert second is not None
-    assert (second.value, second.version) == ("new", 1)
+    assert (second.value, second.row.version) == ("new", 1)
     assert usable(row, instead_of=first) == second
     assert len(asked) == 1
 
@@ -385,10 +387,10 @@ def test_v75_a_sign_in_is_counted_until_a_call_is_accepted_with_it(row: McpConne
     assert set(encryption.decrypt(made.secrets)) == {*kept, *TOKENS} - {"verifier"}
     seen = connections.read(row.server_id, row.user_id)
     assert seen is not None
-    connections.prove(seen.token())
+    connections.prove(seen)
     proven = McpConnection.objects.get()
     assert (proven.repeated, proven.proven_at is None) == (0, False)
-    connections.prove(seen.token())
+    connections.prove(seen)
     assert McpConnection.objects.get().proven_at == proven.proven_at
     assert sign_in().repeated == 0
     of_gateway = sign_in("", None)
@@ -496,7 +498,7 @@ def test_v71_accounts_of_others_and_at_other_servers_are_left(row: McpConnection
         )
     assert (made.pk, eve.user_id, eve.pk != ended.pk) == (row.pk, ended.user_id, True)
     eve.delete()
-    connections.prove(replace(seen.token(), connection_id=row.pk))
+    connections.prove(seen)
     McpConnection.objects.filter(pk__in=pks).update(version=made.version)
     connections.end(row.pk, version=made.version)
     connections.note_refused(row.pk)

@@ -26,7 +26,7 @@ def account_at_server() -> McpConnection:
     )
 
 
-def seen(row: McpConnection) -> connections.Seen:
+def seen(row: McpConnection) -> connections.Token:
     """Return an account as the worker has read it that renews its tokens."""
     found = connections.read(row.server_id, row.user_id)
     assert found is not None

@@ -138,7 +138,7 @@ def test_v75_a_refused_token_is_renewed_once(
     connect(server, ann, "old", proven_at=timezone.now())
     asked: list[str] = []
 
-    async def refreshed(_: Any, seen: connections.Seen) -> None:
+    async def refreshed(_: Any, seen: connections.Token) -> None:
         asked.append(seen.kept["refresh_token"])
         kept = {"access_token": "new", "refresh_token": "next"}
         values = {"secrets": encryption.encrypt(kept), "version": seen.row.version + 1}
@@ -251,17 +251,16 @@ def test_v75_a_refused_token_that_lists_tools_is_renewed_once(
     server: McpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[V75] As for a call; a second refusal is told."""
-    token = connections.Token("old", 1, 0, "", proven=True, repeated=0)
     given: list[connections.Token | None] = []
     owner = User.objects.create(username="owner", is_owner=True)
-    connect(server, owner, "old")
+    token = connections.Token(connect(server, owner, "old"), {"access_token": "old"})
 
     async def usable(
         _: Any, user_id: int | None, *, instead_of: connections.Token | None = None
     ) -> connections.Token:
         assert user_id == owner.pk
         given.append(instead_of)
-        return token if instead_of is None else replace(token, value="new")
+        return token if instead_of is None else replace(token, kept={"access_token": "new"})
 
     monkeypatch.setattr(connections, "usable", usable)
     notes = Server("new")

@@ -25,10 +25,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def server() -> Iterator[MaliciousMcp]:
-    server_tool.forget_listings()
+    server_tool._stored.clear()
     with running(MaliciousMcp(tools=[tool("send")])) as made:
         yield made
-    server_tool.forget_listings()
+    server_tool._stored.clear()
 
 
 @pytest.fixture
