@@ -27,6 +27,7 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
     thread = ""
     name = ""
     state: object = None
+    encoded = staticmethod(adapter.encode)
 
     @property
     def thread_id(self) -> str:
@@ -48,10 +49,6 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         """Give the adapter the questions with which its run ended."""
         assert isinstance(adapted, adapter.AgUiAdapter)  # noqa: S101 - by adapter_of
         adapted.questions = questions
-
-    def encoded(self, frame: adapter.Frame) -> bytes:
-        """Encode an event."""
-        return adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""

@@ -51,6 +51,7 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     heartbeat = PING
     asked: fields.Asked
+    encoded = staticmethod(adapter.encode)
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run."""
@@ -64,10 +65,6 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
     def adapter_of(self, work: Work) -> adapter.AnthropicAdapter:
         """Return the adapter of a run."""
         return adapter.AnthropicAdapter(config_of(work, self.asked))
-
-    def encoded(self, frame: Frame) -> bytes:
-        """Encode an event."""
-        return adapter.encode(frame)
 
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""

@@ -273,7 +273,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         }
 
 
-def encode(number: int, event: Event) -> bytes:
+def encode(number: int, frame: Event) -> bytes:
     """Encode one event, with its number, as a server-sent event."""
-    data = orjson.dumps({**event, "sequence_number": number})
-    return b"event: " + event["type"].encode() + b"\ndata: " + data + b"\n\n"
+    data = orjson.dumps({**frame, "sequence_number": number})
+    return b"event: " + frame["type"].encode() + b"\ndata: " + data + b"\n\n"

@@ -31,6 +31,8 @@ MOST_ITEMS, USUAL_ITEMS = 100, 20
 class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
     """An endpoint of responses."""
 
+    encode = staticmethod(adapter.encode)
+
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
         """Return the adapter of a run."""
         return adapter.ResponsesAdapter(stored.config_of(work))
@@ -43,10 +45,6 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
         found = errors.body(error.status, str(error), param=error.field)
         found["error"]["code"] = error.code
         await self.answer(error.status, found)
-
-    def encode(self, number: int, frame: Event) -> bytes:
-        """Encode an event with its number."""
-        return adapter.encode(number, frame)
 
     def farewell(self, work: Work) -> bytes:
         """Return the end of a stream whose process is stopped: a comment, since the number of an
