@@ -8,7 +8,7 @@ from channels_app.asgi import event_stream, http
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
-from channels_app.client_api import acceptance, models
+from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
 from channels_app.client_api.anthropic.wire import Frame, Model
@@ -78,7 +78,7 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     async def answer_failure(self, work: Work, failure: Failure) -> None:
         """Answer a failed run with its error."""
-        headers = {**self.headers_of(work), **errors.headers_of(failure)}
+        headers = {**self.headers_of(work), **failures.headers_of(failure, errors.rates)}
         body = adapter.error_of(failure, request_id=work.run.public_id)
         await self.answer(errors.status_of(failure), body, headers)
 
