@@ -23,7 +23,7 @@ from channels_app.client_api.run_adapter import (
     RunConfig,
     TextKind,
 )
-from channels_app.client_api.tool_questions import Before, Question, arguments_of
+from channels_app.client_api.tool_questions import Before, Question
 from channels_app.rendering.links import is_web_url
 from core.messages import (
     ActionMessage,
@@ -244,7 +244,7 @@ def asked(question: Question) -> list[Frame]:
         "approvalId": question.id,
         "toolCallId": question.call_id,
         "toolName": question.tool,
-        "input": arguments_of(question),
+        "input": _tool_input(question.arguments),
         "text": question.text,
         "cost": question.cost,
         "askedOf": question.asked_of,
