@@ -29,7 +29,6 @@ HEAD_SECONDS = 45.0
 # Of a client whose request was not answered before its process was stopped.
 RESTART_SECONDS = "2"
 RESTARTS_NOW = "The gateway restarts. Try again in a moment."
-IN_TRANSCRIPT = "its answer is in the transcript."
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
@@ -158,12 +157,17 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         if work.keep or not has_acted:
             await stop(work)
             return RefusedError(503, RESTARTS_NOW, headers=headers)
-        text = f"{event_stream.RESTARTS} Its id is {work.run.public_id}; {IN_TRANSCRIPT}"
-        return RefusedError(503, text, headers={**headers, **http.NO_REPEAT})
+        return RefusedError(503, goes_on(work), headers={**headers, **http.NO_REPEAT})
 
     def seen(self) -> int:
         """Return the number in ``Last-Event-ID``; 0 without one. Raises RefusedError 400."""
         return number_of(self.request.header("last-event-id"), "Last-Event-ID")
+
+
+def goes_on(work: Work) -> str:
+    """Return what a client is told whose process is stopped, and whose run is not."""
+    name = work.run.public_id
+    return f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
 
 
 def number_of(value: str, field: str) -> int:

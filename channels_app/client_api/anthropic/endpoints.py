@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allowlist.models import ApiKey
-from channels_app.asgi import event_stream, http
+from channels_app.asgi import http
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
@@ -13,7 +13,7 @@ from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
 from channels_app.client_api.anthropic.wire import Frame, Model
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import HistoryEndpoint
+from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
 from core.lib.ids import public_id
 from core.lib.text import is_number
@@ -68,9 +68,8 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""
-        name = work.run.public_id
-        text = f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
-        return adapter.encode(errors.body(errors.OVERLOADED, text, request_id=name))
+        body = errors.body(errors.OVERLOADED, goes_on(work), request_id=work.run.public_id)
+        return adapter.encode(body)
 
     def headers_of(self, work: Work) -> Headers:
         """Return the headers of an answer; the id of the request is that of its run."""

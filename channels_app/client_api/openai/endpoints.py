@@ -3,7 +3,7 @@
 from django.conf import settings
 
 from allowlist.models import ApiKey
-from channels_app.asgi import event_stream, http
+from channels_app.asgi import http
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
@@ -13,7 +13,7 @@ from channels_app.client_api.openai import adapter, errors, fields
 from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.openai.wire import DONE, Frame
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import HistoryEndpoint
+from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount
@@ -57,9 +57,7 @@ class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
 
     def farewell(self, work: Work) -> bytes:
         """Return the last frames of a stream whose process is stopped."""
-        name = work.run.public_id
-        text = f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
-        return adapter.encode(errors.body(503, text)) + adapter.encode(DONE)
+        return adapter.encode(errors.body(503, goes_on(work))) + adapter.encode(DONE)
 
     async def answer_failure(self, work: Work, failure: Failure) -> None:
         """Answer a failed run with its error."""
