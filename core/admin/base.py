@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from django.contrib.admin import display
 from django.db.models import Model, QuerySet
 from django.db.models.expressions import Combinable
+from django.forms import Form
 from django.forms.utils import pretty_name
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -137,6 +138,15 @@ class ThemedInline(_TabularInline[M, P], Generic[M, P]):
         return formset
 
 
+class PlainForm(Form):
+    """A form of a page of our own: its inputs have the look of the dashboard."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "dashboard-input"
+
+
 class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
     """A read-only table."""
 
@@ -202,6 +212,7 @@ def state_badge(state: str, label: str = "") -> SafeString:
 __all__ = [
     "ExtraContext",
     "ModelForm",
+    "PlainForm",
     "ReadOnlyAdmin",
     "ThemedAdmin",
     "ThemedInline",
