@@ -81,13 +81,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             ("Assistants and people", {"fields": ("assistants", "people")}),
         )
 
-    def get_form(
-        self, request: HttpRequest, obj: McpServer | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        values = {"resolved": vars(request).get("resolved", [])}
-        kwargs["form"] = type("McpServerForm", (McpServerForm,), values)
-        return super().get_form(request, obj, *args, **kwargs)
-
     def ask(self, request: HttpRequest, row: McpServer) -> None:
         show_test(request, row)
 

@@ -70,6 +70,16 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
         if saved is not None and saved.enabled:
             self.ask(request, saved)
 
+    def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Tell the form where the posted host leads, and :meth:`form_values`."""
+        values = {"resolved": vars(request).get("resolved", []), **self.form_values(request, obj)}
+        kwargs["form"] = type("ServiceForm", (self.form,), values)
+        return super().get_form(request, obj, *args, **kwargs)
+
+    def form_values(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return more attributes of the form's class."""
+        return {}
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         """Encrypt a given key; an empty field keeps the one that is set."""
         obj.secrets, happened = form.sealed()
@@ -116,6 +126,27 @@ class KindAdmin(ServiceAdmin[M], Generic[M]):
 
     kinds: Mapping[str, Any] = {}
     choosing: Mapping[str, str] = {}
+
+    def text_of(self, request: HttpRequest, obj: Any) -> Any:
+        """Return the texts about the kind of a page that is a form for the user; else None."""
+        return self.kinds.get(kind_of(request, obj)) if self.may_edit(request, obj) else None
+
+    def form_values(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Give the form the texts about its kind."""
+        return {"text": self.text_of(request, obj)}
+
+    def prefilled(self, text: Any, number: int) -> dict[str, Any]:
+        """Return the first values of a new service, the one with this number."""
+        raise NotImplementedError
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Prefill the form by kind: a name that is free, and :meth:`prefilled`."""
+        text, rows = self.kinds.get(kind_of(request, None)), self.model._default_manager
+        if text is None:
+            return {}
+        number, is_taken = rows.count() + 1, rows.filter(name=text.label).exists()
+        name = f"{text.label} {number}" if is_taken else text.label
+        return {"name": name, **self.prefilled(text, number)}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Fix the kind, on which the needs of a service depend."""

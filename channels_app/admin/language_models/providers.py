@@ -12,10 +12,10 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from channels_app.admin.language_models import chains, checks
-from channels_app.admin.language_models.kinds import KINDS
-from channels_app.admin.language_models.provider_form import ProviderForm, form_for
+from channels_app.admin.language_models.kinds import KINDS, KindText
+from channels_app.admin.language_models.provider_form import ProviderForm
 from channels_app.admin.secret_key import opened
-from channels_app.admin.service_admin import KindAdmin, kind_of, page_of
+from channels_app.admin.service_admin import KindAdmin, page_of
 from core.admin.base import badge, visible_line
 from core.database import transactions
 from core.models import LanguageModel, ModelProvider
@@ -67,8 +67,8 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
 
     def get_fieldsets(self, request: HttpRequest, obj: ModelProvider | None = None) -> Any:
         """Show the fields of the kind; in place of the key, whether it is set, to readers."""
-        text = KINDS.get(kind_of(request, obj))
-        if text is None or not self.may_edit(request, obj):
+        text = self.text_of(request, obj)
+        if text is None:
             top = (("name", "kind"), "state", "base_url", "allow_private", "key_state")
             return ((None, {"fields": top}), LIMITS)
         address = ("base_url", "allow_private") if text.address is not None else ()
@@ -76,14 +76,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         key = ("key", "remove_key") if known and not text.needs_key else ("key",)
         top = (("kind", "name") if obj is not None else "name", *address, *key, "enabled")
         return ((None, {"fields": top}), LIMITS)
-
-    def get_form(
-        self, request: HttpRequest, obj: ModelProvider | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        resolved = vars(request).get("resolved", [])
-        kind = kind_of(request, obj) if self.may_edit(request, obj) else ""
-        kwargs["form"] = form_for(kind, resolved=resolved)
-        return super().get_form(request, obj, *args, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse for the environment's row: the environment is where it is changed."""
@@ -101,19 +93,10 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         protected += [f"{each}: set by the environment" for each in rows if is_fixed(each)]
         return names, counts, forbidden, protected
 
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Prefill name and address by kind. Ollama's usual address is inside the network."""
-        text = KINDS.get(kind_of(request, None))
-        if text is None:
-            return {}
-        name = text.label
-        if ModelProvider.objects.filter(name=name).exists():
-            name = f"{name} {ModelProvider.objects.count() + 1}"
-        return {
-            "name": name,
-            "base_url": text.address or "",
-            "allow_private": text.kind == ModelProvider.Kind.OLLAMA,
-        }
+    def prefilled(self, text: KindText, number: int) -> dict[str, Any]:
+        """Prefill the address by kind. Ollama's usual one is inside the network."""
+        is_ollama = text.kind == ModelProvider.Kind.OLLAMA
+        return {"base_url": text.address or "", "allow_private": is_ollama}
 
     def ask(self, request: HttpRequest, row: ModelProvider) -> None:
         show_models(request, row)
