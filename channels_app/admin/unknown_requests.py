@@ -31,6 +31,20 @@ MOST_HELD = 200
 MOST_AT_ONCE = 100
 
 
+def decide_chosen(description: str, verdict: str) -> Any:
+    """Return an action of the list that decides the chosen requests."""
+
+    @admin.action(description=description, permissions=["decide"])
+    def act(
+        page: "UnknownRequestAdmin", request: HttpRequest, queryset: QuerySet[UnknownRequest]
+    ) -> None:
+        ids = dict(queryset.values_list("pk", "public_id"))
+        for pk in chosen(queryset):
+            page.decide(request, ids[pk], verdict)
+
+    return act
+
+
 @admin.register(UnknownRequest)
 class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     """Unknown senders: their held messages and the four decisions ([A6])."""
@@ -80,21 +94,10 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             return visible_line(unknown_requests.Verdict(row, first=True).text)
         return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
 
-    @admin.action(description="Approve", permissions=["decide"])
-    def approve(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "approve")
-
-    @admin.action(description="Approve for 24 h", permissions=["decide"])
-    def approve_24h(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "approve_24h")
-
-    @admin.action(description="Deny", permissions=["decide"])
-    def deny(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "deny")
-
-    @admin.action(description="Block", permissions=["decide"])
-    def block(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "block")
+    approve = decide_chosen("Approve", "approve")
+    approve_24h = decide_chosen("Approve for 24 h", "approve_24h")
+    deny = decide_chosen("Deny", "deny")
+    block = decide_chosen("Block", "block")
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
@@ -131,7 +134,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
                 messages.error(request, "There is no active user with this username.")
                 return self._back(request)
         everywhere = request.POST.get("everywhere") == "on"
-        self._decide(request, public_id, verdict, person, everywhere=everywhere)
+        self.decide(request, public_id, verdict, person, everywhere=everywhere)
         return self._back(request)
 
     @method_decorator(require_POST)
@@ -163,25 +166,16 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             "unknown_on": unknown_requests.unknown_on(row, now=timezone.now()) if row else [],
         }
 
-    def _decide_all(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[UnknownRequest],
-        verdict: unknown_requests.Choice,
-    ) -> None:
-        ids = dict(queryset.values_list("pk", "public_id"))
-        for pk in chosen(queryset):
-            self._decide(request, ids[pk], verdict, None)
-
-    def _decide(
+    def decide(
         self,
         request: HttpRequest,
         public_id: str,
         verdict: str,
-        person: User | None,
+        person: User | None = None,
         *,
         everywhere: bool = False,
     ) -> None:
+        """Carry out one decision; say what came of it."""
         if not isinstance(request.user, User):
             raise PermissionDenied
         try:
