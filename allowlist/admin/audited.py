@@ -68,7 +68,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         more than COUNTED_STEPS away, as the events of an account's runs, go uncounted: there may be
         millions.
 
-        Django's own reads every row. Nothing is protected: no foreign key of ours is.
+        Django's own reads every row. No foreign key of ours is protected: see :meth:`protected`.
         """
         names = [f"{obj._meta.verbose_name}: {obj}" for obj in objs]
         counts = {self.opts.verbose_name_plural: len(names)}
@@ -77,7 +77,11 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         for each, number in zip(counted, numbers, strict=True):
             if number:
                 counts[each.model._meta.verbose_name_plural] = number
-        return names, counts, self.forbidden(objs, request), []
+        return names, counts, self.forbidden(objs, request), self.protected(list(objs))
+
+    def protected(self, rows: list[M]) -> list[str]:
+        """Return what would be lost with ``rows`` and must stay, as texts."""
+        return []
 
     def forbidden(self, objs: Any, request: HttpRequest) -> set[str]:
         """Return the kinds of ``objs`` and their dependents that the user may not delete; none for

@@ -134,11 +134,9 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         is_default = obj is not None and obj.is_default
         return super().has_delete_permission(request, obj) and not is_default
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+    def protected(self, rows: list[Assistant]) -> list[str]:
         """Refuse the default also among others."""
-        names, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        protected += [f"{each}: the default assistant" for each in objs if each.is_default]
-        return names, counts, forbidden, protected
+        return [f"{each}: the default assistant" for each in rows if each.is_default]
 
     @contextmanager
     def around_form(self, request: HttpRequest) -> Iterator[None]:

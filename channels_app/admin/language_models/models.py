@@ -182,14 +182,10 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
         fixed = obj is not None and is_fixed(obj.provider)
         return super().has_delete_permission(request, obj) and not fixed
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+    def protected(self, rows: list[LanguageModel]) -> list[str]:
         """Refuse what would leave an assistant without a model."""
-        names, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        rows = list(objs)
-        for each in chains.left_without(rows):
-            protected.append(f"the only model of the assistant {each}")
-        protected += [f"{each}: set by the environment" for each in rows if is_fixed(each.provider)]
-        return names, counts, forbidden, protected
+        fixed = [each for each in rows if is_fixed(each.provider)]
+        return chains.reasons_to_stay(fixed, models=rows)
 
     def save_model(self, request: HttpRequest, obj: LanguageModel, form: Any, change: Any) -> None:
         """Save, and warn of assistants that have no enabled model left."""

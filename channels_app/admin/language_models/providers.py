@@ -84,14 +84,10 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_delete_permission(request, obj) and not is_fixed(obj)
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+    def protected(self, rows: list[ModelProvider]) -> list[str]:
         """Refuse what would leave an assistant without a model."""
-        names, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        rows = list(objs)
-        for each in chains.left_without(LanguageModel.objects.filter(provider__in=rows)):
-            protected.append(f"the only model of the assistant {each}")
-        protected += [f"{each}: set by the environment" for each in rows if is_fixed(each)]
-        return names, counts, forbidden, protected
+        theirs = LanguageModel.objects.filter(provider__in=rows)
+        return chains.reasons_to_stay(filter(is_fixed, rows), models=theirs)
 
     def prefilled(self, text: KindText, number: int) -> dict[str, Any]:
         """Prefill the address by kind. Ollama's usual one is inside the network."""
@@ -211,5 +207,5 @@ def warn_of_idle_assistants(request: HttpRequest) -> None:
     """Warn of assistants of whose chain no model is enabled any more."""
     idle = chains.without_a_usable_model()
     if idle:
-        words = f"No model of the chain is enabled: {chains.names(idle)}. "
+        words = f"No model of the chain is enabled: {", ".join(map(str, idle))}. "
         messages.warning(request, f"{words}The default assistant's models answer instead.")
