@@ -26,7 +26,7 @@ from allowlist import link_codes, revocation, sign_in
 from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
-from core.admin.base import ModelForm, PlainForm, ThemedInline, badge, visible_line
+from core.admin.base import ModelForm, PlainForm, ThemedInline, annotated, badge, visible_line
 from core.conversations.schedules.rule_text import RuleError
 from core.conversations.schedules.zones import zone_named
 from core.database import transactions
@@ -145,6 +145,7 @@ class AccessForm(PlainForm):
 class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     """Users; only superusers grant permissions or change users who have any."""
 
+    speaks_from = annotated("identity_count", "identities")
     form = PersonForm
     change_password_form = AdminPasswordChangeForm
     add_form = NewUserForm
@@ -191,11 +192,6 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     @admin.display(description="person", ordering="display_name")
     def name(self, user: User) -> str:
         return visible_line(str(user), 60)
-
-    @admin.display(description="identities")
-    def speaks_from(self, user: User) -> int:
-        count: int = getattr(user, "identity_count", 0)
-        return count
 
     @admin.display(description="open to everyone")
     def open_badge(self, user: User) -> SafeString | str:

@@ -17,7 +17,7 @@ from channels_app.admin import mcp_differences
 from channels_app.admin.mcp_server_form import McpServerForm
 from channels_app.admin.service_admin import ServiceAdmin, page_of
 from channels_app.tool_requests import signing_in
-from core.admin.base import visible_line
+from core.admin.base import annotated, visible_line
 from core.database.transactions import atomic_write
 from core.lib.text import counted, is_number, one_line
 from core.models import McpServer, McpTool, User
@@ -40,6 +40,7 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
     address = "url"
     asked_again_for = frozenset({"url", "enabled", "key_header", "authentication"})
 
+    tool_count = annotated("number", "tools in use")
     form = McpServerForm
     list_display = ("shown_name", "slug", "state", "tool_count", "shown_check", "checked_at")
     list_filter = ("enabled",)
@@ -48,11 +49,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
     autocomplete_fields = ("assistants", "people")
     change_form_outer_before_template = "mcp/server_above.html"
     change_form_outer_after_template = "mcp/server_tools.html"
-
-    @admin.display(description="tools in use")
-    def tool_count(self, row: McpServer) -> int:
-        count: int = getattr(row, "number", 0)
-        return count
 
     @admin.display(description="last test")
     def shown_check(self, row: McpServer) -> str:

@@ -199,6 +199,16 @@ def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
     return show
 
 
+def annotated(name: str, description: str) -> Callable[[Any, Any], int]:
+    """Return an admin method that shows a number with which the rows of the list are annotated."""
+
+    @display(description=description)
+    def show(_: Any, row: Any) -> int:
+        return int(getattr(row, name, 0))
+
+    return show
+
+
 def badge(text: str, colour: str = "base") -> SafeString:
     """Return a coloured label. ``colour``: base, info, success, warning, danger."""
     return render_to_string("dashboard/badge.html", {"text": text, "colour": colour})
@@ -216,6 +226,7 @@ __all__ = [
     "ReadOnlyAdmin",
     "ThemedAdmin",
     "ThemedInline",
+    "annotated",
     "badge",
     "chosen",
     "shown",

@@ -21,7 +21,7 @@ from channels_app.admin.language_models.assistant_inlines import (
     ChainInline,
     is_usable,
 )
-from core.admin.base import ExtraContext, badge, visible_line
+from core.admin.base import ExtraContext, annotated, badge, visible_line
 from core.database import transactions
 from core.models import Assistant, AssistantBinding, AssistantModel, AssistantVersion
 from core.providers import catalogue
@@ -54,6 +54,7 @@ READ_ONLY = (
 class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     """Assistants; changed by owners: instructions and tools act with the rights of each person."""
 
+    places = annotated("number", "bound")
     form = AssistantForm
     list_display = (
         "shown_name",
@@ -82,11 +83,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     def models(self, row: Assistant) -> str:
         """Show the models in order."""
         return visible_line(" → ".join(str(each.model) for each in row.chain.all()), 200)
-
-    @admin.display(description="bound")
-    def places(self, row: Assistant) -> int:
-        count: int = getattr(row, "number", 0)
-        return count
 
     @admin.display(description="state", ordering="enabled")
     def state(self, row: Assistant) -> SafeString:

@@ -16,7 +16,7 @@ from channels_app.admin.language_models.kinds import KINDS, KindText
 from channels_app.admin.language_models.provider_form import ProviderForm
 from channels_app.admin.secret_key import opened
 from channels_app.admin.service_admin import KindAdmin, page_of
-from core.admin.base import badge, visible_line
+from core.admin.base import annotated, badge, visible_line
 from core.database import transactions
 from core.models import LanguageModel, ModelProvider
 
@@ -36,6 +36,7 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
     }
     asked_again_for = frozenset({"base_url", "enabled"})
 
+    model_count = annotated("number", "models")
     form = ProviderForm
     list_display = ("shown_name", "kind", "state", "model_count", "shown_check", "checked_at")
     list_filter = ("kind", "enabled")
@@ -49,11 +50,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         if row.from_environment:
             return badge("from the environment", "info")
         return super().state(row)
-
-    @admin.display(description="models")
-    def model_count(self, row: ModelProvider) -> int:
-        count: int = getattr(row, "number", 0)
-        return count
 
     @admin.display(description="key")
     def key_state(self, row: ModelProvider) -> str:
