@@ -27,8 +27,11 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
 
     Secrets stay out of it: they are no attributes of the row under their form's names. The rows of
     a form are written last in its transaction, however early they are recorded: the audit has one
-    lock, which others take after those of what they change.
+    lock, which others take after those of what they change. ``recorded_sets``: fields with rows of
+    other tables, which are recorded too.
     """
+
+    recorded_sets: tuple[str, ...] = ()
 
     @contextmanager
     def changing(self, request: HttpRequest) -> Iterator[None]:
@@ -53,6 +56,14 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
             if hasattr(obj, name) and not _is_many(obj, name)
         }
         self.record(request, "changed" if change else "added", obj, changed)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
+        """Record changes of what is in other tables: ``assistants_set``, ``people_set``."""
+        super().save_related(request, form, formsets, change)
+        for name in self.recorded_sets:
+            if name in form.changed_data:
+                chosen = sorted(str(each) for each in form.cleaned_data[name])
+                self.record(request, f"{name}_set", form.instance, {name: chosen})
 
     def delete_model(self, request: HttpRequest, obj: M) -> None:
         self.record(request, "deleted", obj, {})

@@ -46,7 +46,7 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
     list_filter = ("enabled",)
     search_fields = ("name", "slug", "url")
     ordering = ("name",)
-    autocomplete_fields = ("assistants", "people")
+    autocomplete_fields = recorded_sets = ("assistants", "people")
     change_form_outer_before_template = "mcp/server_above.html"
     change_form_outer_after_template = "mcp/server_tools.html"
 
@@ -94,14 +94,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
                 signing_in.remove(each, by=request.user, now=timezone.now())
             for begun in sign_ins.open_at(obj):
                 signing_in.decline(begun, by=request.user)
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
-        """Record who may use the tools."""
-        super().save_related(request, form, formsets, change)
-        for name in ("assistants", "people"):
-            if name in form.changed_data:
-                chosen = sorted(str(each) for each in form.cleaned_data[name])
-                self.record(request, f"{name}_set", form.instance, {name: chosen})
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the tools of a server, and what the page may do."""

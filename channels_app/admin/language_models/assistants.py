@@ -69,7 +69,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     search_fields = ("name", "slug")
     ordering = ("-is_default", "name")
     prepopulated_fields = {"slug": ("name",)}
-    autocomplete_fields = ("people",)
+    autocomplete_fields = recorded_sets = ("people",)
     inlines = (ChainInline, BindingInline)
     list_before_template = "language_models/assistants_above.html"
     change_form_outer_before_template = "language_models/assistant_above.html"
@@ -186,13 +186,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
             self.save_bindings(request, form.instance, formset)
         else:
             super().save_formset(request, form, formset, change)
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
-        """Record who may choose it, which is in another table."""
-        super().save_related(request, form, formsets, change)
-        if "people" in form.changed_data:
-            people = sorted(str(each) for each in form.cleaned_data["people"])
-            self.record(request, "people_set", form.instance, {"people": people})
 
     def save_chain(self, request: HttpRequest, row: Assistant, formset: ChainFormSet) -> None:
         """Write the models in their order; warn of disabled ones."""
