@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction
 from typing import cast
 
-from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext, gettext_noop
 
 from channels_app.asgi import http
@@ -85,18 +85,8 @@ def SecurityHeadersMiddleware(  # noqa: N802 - settings name middleware like cla
     return synchronous
 
 
-class DatabaseAwayMiddleware:
+class DatabaseAwayMiddleware(MiddlewareMixin):
     """Answer 503 with ``Retry-After`` where a view cannot reach the database, or cannot write."""
-
-    sync_capable = async_capable = True
-
-    def __init__(self, get_response: Handler | AsyncHandler) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
         return database_away(request, error)
