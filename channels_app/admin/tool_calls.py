@@ -36,7 +36,6 @@ SHOWN_RESULT = 2000
 SHOWN_DESCRIPTION = 1500
 EDITED = "edited"
 MOST_ID = 2**63 - 1
-CHOICES = (asking.ONCE, asking.HOUR, asking.ALWAYS, asking.DENY)
 COLOURS = {
     ToolCall.State.WAITING: "pending",
     ToolCall.State.ALLOWED: "approved",
@@ -146,7 +145,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         call, typed, problem = self.call_of(request, pk), None, ""
         if request.method == "POST":
             choice = request.POST.get("choice", "")
-            if choice not in {*CHOICES, EDITED}:
+            if choice not in {*deciding.CHOICES, EDITED}:
                 return HttpResponseBadRequest("A decision must be a POST with a choice.")
             try:
                 self.decide(request, call, choice)
@@ -185,7 +184,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
             call_id=call.public_id,
             digest=request.POST.get("digest", "")[:64],
             by=request.user,
-            choice=choice,  # type: ignore[arg-type]  # one of CHOICES
+            choice=choice,  # type: ignore[arg-type]  # one of deciding.CHOICES
             via="admin",
             arguments=arguments,
             now=timezone.now(),
@@ -218,7 +217,8 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
     may = isinstance(user, User) and user.is_owner and deciding.may_decide(call, user)
     text, is_whole = call_arguments.readable(call.arguments, SHOWN)
     result = call.result if isinstance(call.result, dict) else {}
-    lasting = CHOICES if not may or asking.may_last(call) else (asking.ONCE, asking.DENY)
+    is_lasting = not may or asking.may_last(call)
+    lasting = deciding.CHOICES if is_lasting else (asking.ONCE, asking.DENY)
     choices = [(each, asking.LABELS[each]) for each in lasting]
     if call.kind == ToolCall.Kind.SIGN_IN:
         choices = [(asking.DENY, asking.OF_SIGN_IN[asking.DENY])]
