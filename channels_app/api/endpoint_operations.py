@@ -29,6 +29,7 @@ from channels_app.api.shapes import (
     SCHEMAS,
     STRING,
     Json,
+    complete,
     ref,
     shape,
 )
@@ -114,7 +115,7 @@ FILE = {status: {"*/*": {"schema": STRING}} for status in ("200", "206")}
 EVENTS = content(None, stream=True)
 STOPPED = content(ref("Stopped"))
 HEALTH = content(ref("Health"))
-HEALTH_ERROR = content(shape(("ok", "error"), ok=FLAG, error=STRING))
+HEALTH_ERROR = content(complete(ok=FLAG, error=STRING))
 
 of_inbound = partial(operation, tag="inbound")
 INBOUND: Operations = {  # [D1], [D2]
@@ -175,7 +176,7 @@ FILES: Operations = {  # [L4]
     ),
     ("/files/{file}", "delete"): of_files(
         "Delete one of your files.",
-        answers={"200": content(shape(("ok", "status"), ok=FLAG, status=INTEGER))},
+        answers={"200": content(complete(ok=FLAG, status=INTEGER))},
         errors=("404",),
         error=ERROR_OR_LINE,
         parameters=(OWN_FILE,),

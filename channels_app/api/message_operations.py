@@ -18,6 +18,7 @@ from channels_app.api.shapes import (
     INTEGER,
     STRING,
     Json,
+    complete,
     listed,
     nullable,
     ref,
@@ -58,10 +59,9 @@ SCHEMAS: dict[str, Json] = {
         stop_sequence=nullable(STRING),
         usage=ANY,
     ),
-    "MessageTokens": shape(("input_tokens",), input_tokens=INTEGER),
+    "MessageTokens": complete(input_tokens=INTEGER),
     "MessageTokensRequest": shape(("model", "messages"), **ASKED),
-    "AnthropicError": shape(
-        ("type", "error", "request_id"),
+    "AnthropicError": complete(
         type=STRING,
         error=shape(("type", "message"), type=STRING, message=STRING, details=ANY),
         request_id=STRING,

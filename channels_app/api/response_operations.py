@@ -14,6 +14,7 @@ from channels_app.api.shapes import (
     INTEGER,
     STRING,
     Json,
+    complete,
     listed,
     nullable,
     ref,
@@ -67,14 +68,9 @@ SCHEMAS: dict[str, Json] = {
         error=nullable(ANY),
         incomplete_details=nullable(ANY),
     ),
-    "ResponseDeleted": shape(("id", "object", "deleted"), id=STRING, object=STRING, deleted=FLAG),
-    "ResponseItems": shape(
-        ("object", "data", "first_id", "last_id", "has_more"),
-        object=STRING,
-        data=listed(ANY),
-        first_id=STRING,
-        last_id=STRING,
-        has_more=FLAG,
+    "ResponseDeleted": complete(id=STRING, object=STRING, deleted=FLAG),
+    "ResponseItems": complete(
+        object=STRING, data=listed(ANY), first_id=STRING, last_id=STRING, has_more=FLAG
     ),
 }
 
