@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 from abc import abstractmethod
-from collections.abc import AsyncGenerator
-from typing import Generic, TypeVar
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 
@@ -62,8 +62,8 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Answer a run that failed before its first text with an error status."""
         raise NotImplementedError
 
-    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
-        """Answer a finished run that is not streamed. ``log``: all its events."""
+    async def whole(self, work: Work, log: list[MessageDict]) -> Mapping[str, Any] | Failure:
+        """Return the answer of a finished run that is not streamed. ``log``: all its events."""
         raise NotImplementedError
 
     def log_of(
@@ -138,7 +138,11 @@ class RunEndpoint(Endpoint, Generic[Frame]):
             patience=event_stream.ANSWER_SECONDS,
         )
         if end == "done":
-            await self.answer_log(work, found)
+            whole = await self.whole(work, found)
+            if isinstance(whole, Failure):
+                await self.answer_failure(work, whole)
+            else:
+                await self.answer(200, whole, self.headers_of(work))
             return
         if end == "stops":
             raise await self.left(work, has_acted=has_acted(work, found))

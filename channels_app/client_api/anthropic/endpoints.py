@@ -11,7 +11,7 @@ from channels_app.asgi.http import Headers, RefusedError
 from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
-from channels_app.client_api.anthropic.wire import Frame, Model
+from channels_app.client_api.anthropic.wire import Frame, Message, Model
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
@@ -81,13 +81,9 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         body = adapter.error_of(failure, request_id=work.run.public_id)
         await self.answer(errors.status_of(failure), body, headers)
 
-    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
-        """Answer a finished run as one message."""
-        found = adapter.message(log, config_of(work, self.asked))
-        if isinstance(found, Failure):
-            await self.answer_failure(work, found)
-        else:
-            await self.answer(200, found, self.headers_of(work))
+    async def whole(self, work: Work, log: list[MessageDict]) -> Message | Failure:
+        """Return the answer of a finished run as one message."""
+        return adapter.message(log, config_of(work, self.asked))
 
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:

@@ -51,7 +51,7 @@ class PassedOn(OpenAIEndpoint):
             try:
                 await self.pass_on(asked)
             except ProviderError as error:
-                await self.answer_failure(error)
+                await self.answer_error(error)
 
     async def pass_on(self, asked: Asked) -> None:
         """Call the provider. Raises RefusedError, ProviderError."""
@@ -80,7 +80,7 @@ class PassedOn(OpenAIEndpoint):
         )
         return target, meter
 
-    async def answer_failure(self, error: ProviderError) -> None:
+    async def answer_error(self, error: ProviderError) -> None:
         """Answer a provider's failure in the words for its class; its reason is logged."""
         logger.warning("/v1/%s failed: %s %s", self.path, error.code, error.reason)
         data = {} if error.retry_after is None else {"retry_after": error.retry_after}
