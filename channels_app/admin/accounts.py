@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
@@ -47,6 +47,7 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
     change_form_outer_before_template = "dashboard/account.html"
+    pages = {"test": "<int:pk>/test/"}
 
     @admin.display(description="status", ordering="status")
     def state(self, account: ChannelAccount) -> SafeString:
@@ -149,13 +150,6 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
         """Report a saved account as pending until its platform has accepted it."""
         if level != messages.SUCCESS or "saved_account" not in vars(request):
             super().message_user(request, message, level, *args, **kwargs)
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<int:pk>/test/", wrap(self.test_view), name="core_channelaccount_test"),
-            *super().get_urls(),
-        ]
 
     @method_decorator(require_POST)
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:

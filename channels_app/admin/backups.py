@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -38,6 +38,7 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
     search_fields = ("name", "error")
     ordering = ("-id",)
     list_before_template = "dashboard/backups_above.html"
+    pages = {"make": "make"}
     fields = ("status", "cause", ("asked_at", "finished_at"), "name", "content", "why")
 
     @admin.display(description="state", ordering="state")
@@ -52,11 +53,6 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
         rows = f"{backup.rows:,} rows, " if backup.rows else ""
         keys = "with keys" if backup.has_keys else "without keys"
         return f"{filesizeformat(backup.size)}: {rows}{backup.files:,} files, {keys}"
-
-    def get_urls(self) -> list[URLPattern]:
-        """Add the button above the list."""
-        make = self.admin_site.admin_view(self.make_view)
-        return [path("make", make, name="core_backup_make"), *super().get_urls()]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

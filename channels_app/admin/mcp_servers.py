@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
@@ -39,6 +39,15 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
 
     address = "url"
     asked_again_for = frozenset({"url", "enabled", "key_header", "authentication"})
+
+    pages = {
+        **ServiceAdmin.pages,
+        "connect": "<int:pk>/connect/",
+        "disconnect": "<int:pk>/disconnect/",
+        "tools": "<int:pk>/tools/",
+        "changes": "<int:pk>/changes/",
+        "accept": "<int:pk>/accept/",
+    }
 
     tool_count = annotated("number", "tools in use")
     form = McpServerForm
@@ -109,17 +118,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             "signs_in": row is not None and row.authentication != McpServer.Authentication.KEY,
             "connections": list(row.connections.select_related("user")) if row is not None else [],
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_mcpserver"
-        return [
-            path("<int:pk>/connect/", wrap(self.connect_view), name=f"{name}_connect"),
-            path("<int:pk>/disconnect/", wrap(self.disconnect_view), name=f"{name}_disconnect"),
-            path("<int:pk>/tools/", wrap(self.tools_view), name=f"{name}_tools"),
-            path("<int:pk>/changes/", wrap(self.changes_view), name=f"{name}_changes"),
-            path("<int:pk>/accept/", wrap(self.accept_view), name=f"{name}_accept"),
-            *super().get_urls(),
-        ]
 
     def test(self, request: HttpRequest, row: McpServer) -> None:
         show_test(request, row)

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
@@ -31,6 +31,7 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
 
     address = "base_url"
     asked_again_for: frozenset[str] = frozenset()
+    pages = {"test": "<int:pk>/test/"}
 
     def ask(self, request: HttpRequest, row: Any) -> None:
         """Ask a saved service what it offers, and show it."""
@@ -106,11 +107,6 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
         if not self.may_decide(request):
             raise PermissionDenied
         return get_object_or_404(self.model, pk=pk)
-
-    def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_test"
-        test = self.admin_site.admin_view(self.test_view)
-        return [path("<int:pk>/test/", test, name=name), *super().get_urls()]
 
     @method_decorator(require_POST)
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:

@@ -14,7 +14,7 @@ from django.http import (
 )
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -60,6 +60,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     shown_tool = shown("tool", limit=60)
     shown_cost = shown("cost")
 
+    pages = {"decide": "<int:pk>/decide/", "arguments": "<int:pk>/arguments/"}
     list_display = (
         "shown_tool",
         "person",
@@ -116,14 +117,6 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_toolcall"
-        return [
-            path("<int:pk>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
-            path("<int:pk>/arguments/", wrap(self.text_view), name=f"{name}_arguments"),
-            *super().get_urls(),
-        ]
-
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return what the page of a call shows."""
         call = rows().filter(pk=pk).first()
@@ -163,7 +156,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         return TemplateResponse(request, page, context, status=400 if problem else 200)
 
     @method_decorator(require_safe)
-    def text_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+    def arguments_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Return the whole arguments of a call as plain text."""
         call = self.call_of(request, pk)
         text, _ = call_arguments.readable(call.arguments, len(call.arguments) * 8 + 100)

@@ -8,7 +8,7 @@ from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -53,6 +53,11 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     shown_sender_name = shown("sender_name")
     shown_chat = shown("chat")
 
+    pages = {
+        "decide": "<str:public_id>/decide/",
+        "everywhere": "<str:public_id>/everywhere/",
+        "groups": "groups/",
+    }
     list_display = ("sender_label", "said", "count", "status", "last_seen_at", "buttons")
     list_filter = ("state", "account", "kind", "last_seen_at")
     list_select_related = ("account", "decided_by")
@@ -102,15 +107,6 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "allowlist_unknownrequest"
-        return [
-            path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
-            path("<str:public_id>/everywhere/", wrap(self.extend_view), name=f"{name}_everywhere"),
-            path("groups/", wrap(self.groups_view), name=f"{name}_groups"),
-            *super().get_urls(),
-        ]
-
     def groups_view(self, request: HttpRequest) -> HttpResponse:
         """Group pending senders, so that a flood shows as one line with a pattern to block it."""
         if not self.has_view_permission(request):
@@ -138,7 +134,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         return self._back(request)
 
     @method_decorator(require_POST)
-    def extend_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
+    def everywhere_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
         """List an approved sender on every account of the channel."""
         if not isinstance(request.user, User):
             raise PermissionDenied

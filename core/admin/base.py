@@ -3,7 +3,7 @@
 Texts reach a page through templates only, which escape them; no HTML is built in Python.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from django.forms import Form
 from django.forms.utils import pretty_name
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
@@ -62,6 +63,7 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
     ``newest_by``: the column or expression, with an index, by which the list is cut into windows;
     None for a table that stays small. ``public_ids``: where a public id that is searched for may
     stand; rows with it are found in any window. ``searches_all``: whether a search reads all rows.
+    ``pages``: more pages, each with its address; ``test`` is the view ``test_view``.
     """
 
     list_per_page = 50
@@ -72,6 +74,16 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
     newest_by: Combinable | None = None
     public_ids: tuple[str, ...] = ()
     searches_all = False
+    pages: Mapping[str, str] = {}
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add :attr:`pages`; their names begin as those of Django's own pages of the table."""
+        wrap, prefix = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
+        found = [
+            path(address, wrap(getattr(self, f"{name}_view")), name=f"{prefix}_{name}")
+            for name, address in self.pages.items()
+        ]
+        return [*found, *super().get_urls()]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Return the class of the list."""

@@ -9,7 +9,6 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
@@ -160,13 +159,8 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         """Require the permission to change runs."""
         return request.user.has_perm("core.change_run")
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the decision over all held runs, for the dashboard."""
-        decide = self.admin_site.admin_view(self.decide_held)
-        return [path("held", decide, name="core_run_held"), *super().get_urls()]
-
     @method_decorator(require_POST)
-    def decide_held(self, request: HttpRequest) -> HttpResponse:
+    def held_view(self, request: HttpRequest) -> HttpResponse:
         """Let all runs go on that are held since a restore (``choice=go``), or cancel them."""
         if not self.has_cancel_permission(request):
             raise PermissionDenied

@@ -8,7 +8,6 @@ from django.contrib import admin, messages
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count, Max, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
@@ -70,6 +69,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     ordering = ("-is_default", "name")
     prepopulated_fields = {"slug": ("name",)}
     autocomplete_fields = recorded_sets = ("people",)
+    pages = {"why": "why/"}
     inlines = (ChainInline, BindingInline)
     list_before_template = "language_models/assistants_above.html"
     change_form_outer_before_template = "language_models/assistant_above.html"
@@ -241,10 +241,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
             "disabled": [each.model for each in chain if not is_usable(each.model)],
             "has_none": row is not None and row in chains.without_a_usable_model(),
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [path("why/", wrap(self.why_view), name="core_assistant_why"), *super().get_urls()]
 
     def why_view(self, request: HttpRequest) -> HttpResponse:
         return why.view(self, request)

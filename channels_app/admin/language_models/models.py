@@ -8,7 +8,7 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -106,6 +106,7 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
     """Models of the providers; changed by owners."""
 
     form = LanguageModelForm
+    pages = {"again": "<int:pk>/try-again/"}
     list_display = (
         "shown_label",
         "provider",
@@ -204,11 +205,6 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
             "is_fixed": model is not None and is_fixed(model.provider),
             "may_decide": self.has_change_permission(request, model),
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        again = path("<int:pk>/try-again/", wrap(self.again_view), name="core_languagemodel_again")
-        return [again, *super().get_urls()]
 
     @method_decorator(require_POST)
     def again_view(self, request: HttpRequest, pk: int) -> HttpResponse:

@@ -6,7 +6,6 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
@@ -35,6 +34,11 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         "question": "Where do the models run?",
     }
     asked_again_for = frozenset({"base_url", "enabled"})
+    pages = {
+        **KindAdmin.pages,
+        "models": "<int:pk>/ask-models/",
+        "add_model": "<int:pk>/add-model/",
+    }
 
     model_count = annotated("number", "models")
     form = ProviderForm
@@ -114,14 +118,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
             "may_decide": self.may_decide(request),
             "is_fixed": is_fixed(row),
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_modelprovider"
-        return [
-            path("<int:pk>/ask-models/", wrap(self.models_view), name=f"{name}_models"),
-            path("<int:pk>/add-model/", wrap(self.add_model_view), name=f"{name}_add_model"),
-            *super().get_urls(),
-        ]
 
     def test(self, request: HttpRequest, row: ModelProvider) -> None:
         show_test(self, request, row, str(request.POST.get("model", ""))[:200])

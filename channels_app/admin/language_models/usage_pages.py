@@ -14,7 +14,6 @@ from django.db.models import F
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils import timezone
 
 from channels_app.admin.language_models import usage_csv
@@ -193,6 +192,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
     public_ids = ("run__public_id",)
     ordering = ("-id",)
     list_before_template = "language_models/calls_above.html"
+    pages = {"usage": "usage/", "csv": "usage/csv/"}
     fields = (
         ("created_at", "day", "purpose"),
         ("user", "run", "attempt"),
@@ -211,14 +211,6 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         if call.state == ModelCall.State.OPEN:
             return state_badge("running", "open")
         return state_badge("failed", call.failure) if call.failure else state_badge("sent", "ok")
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("usage/", wrap(self.usage_view), name="core_modelcall_usage"),
-            path("usage/csv/", wrap(self.csv_view), name="core_modelcall_csv"),
-            *super().get_urls(),
-        ]
 
     def usage_view(self, request: HttpRequest) -> HttpResponseBase:
         """Show a range of days."""
