@@ -11,7 +11,6 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import DeletedInParts, OnlyDeciders
@@ -19,7 +18,7 @@ from channels_app import registry
 from channels_app.admin.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
 from channels_app.worker import account_watcher
-from core.admin.base import shown, state_badge, visible_line
+from core.admin.base import shown, shown_state, visible_line
 from core.lib import encryption
 from core.models import ChannelAccount
 
@@ -39,6 +38,7 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
 
     shown_status_text = shown("status_text", limit=80)
     shown_whole_status = shown("status_text", limit=500)
+    state = shown_state("status")
 
     form = AccountForm
     list_display = ("__str__", "enabled", "state", "shown_status_text", "platform_says")
@@ -48,10 +48,6 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
     ordering = ("channel", "name")
     change_form_outer_before_template = "dashboard/account.html"
     pages = {"test": "<int:pk>/test/"}
-
-    @admin.display(description="status", ordering="status")
-    def state(self, account: ChannelAccount) -> SafeString:
-        return state_badge(account.status)
 
     @admin.display(description="the platform says")
     def platform_says(self, account: ChannelAccount) -> str:

@@ -11,12 +11,11 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.owner import backups
-from core.admin.base import ReadOnlyAdmin, shown, state_badge
+from core.admin.base import ReadOnlyAdmin, shown, shown_state
 from core.models import Backup, BackupSchedule
 
 COLOURS = {
@@ -32,6 +31,7 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
     """The backups that were asked for and made, below the schedule."""
 
     why = shown("error")
+    status = shown_state(colours=COLOURS)
 
     list_display = ("status", "asked_at", "cause", "name", "content", "why")
     list_filter = ("state", "cause")
@@ -40,10 +40,6 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
     list_before_template = "dashboard/backups_above.html"
     pages = {"make": "make"}
     fields = ("status", "cause", ("asked_at", "finished_at"), "name", "content", "why")
-
-    @admin.display(description="state", ordering="state")
-    def status(self, backup: Backup) -> SafeString:
-        return state_badge(COLOURS.get(Backup.State(backup.state), ""), backup.state)
 
     @admin.display(description="content")
     def content(self, backup: Backup) -> str | None:

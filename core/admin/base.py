@@ -221,6 +221,21 @@ def annotated(name: str, description: str) -> Callable[[Any, Any], int]:
     return show
 
 
+def shown_state(
+    field: str = "state", colours: Mapping[Any, str] | None = None
+) -> Callable[[Any, Any], SafeString]:
+    """Return an admin method that shows the state in ``field`` as a label. ``colours``: states that
+    have the colour of another one.
+    """
+
+    @display(description=field, ordering=field)
+    def show(_: Any, row: Any) -> SafeString:
+        state = getattr(row, field)
+        return state_badge((colours or {}).get(state, state), state)
+
+    return show
+
+
 def badge(text: str, colour: str = "base") -> SafeString:
     """Return a coloured label. ``colour``: base, info, success, warning, danger."""
     return render_to_string("dashboard/badge.html", {"text": text, "colour": colour})
@@ -242,6 +257,7 @@ __all__ = [
     "badge",
     "chosen",
     "shown",
+    "shown_state",
     "state_badge",
     "visible",
     "visible_line",

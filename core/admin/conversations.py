@@ -10,10 +10,9 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, shown_state, visible_line
 from core.admin.bounded import NewestValuesFilter
 from core.conversations import outbox, runs
 from core.database import statements
@@ -97,6 +96,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     """Runs; the page of one shows its events, jobs and deliveries."""
 
     shown_text = shown("text", limit=80)
+    status = shown_state()
     shown_error = shown("error", limit=500)
 
     list_display = (
@@ -139,10 +139,6 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         """Show the model server's reason, on one line."""
         failure = failure_of(run)
         return visible_line(failure.reason, 500) if failure else ""
-
-    @admin.display(description="state", ordering="state")
-    def status(self, run: Run) -> SafeString:
-        return state_badge(run.state)
 
     @admin.action(description="Cancel", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
@@ -206,6 +202,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
     shown_sender_name = shown("sender_name")
     shown_chat = shown("chat")
     shown_thread = shown("thread")
+    status = shown_state()
 
     list_display = (
         "id",
@@ -232,10 +229,6 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         "received_at",
     )
 
-    @admin.display(description="state", ordering="state")
-    def status(self, message: InboundMessage) -> SafeString:
-        return state_badge(message.state)
-
     @admin.display(description="sender", ordering="sender")
     def user_or_sender(self, message: InboundMessage) -> str:
         """Show the user, or the sender's name on the platform."""
@@ -247,6 +240,7 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     """Deliveries; failed ones are retried or dismissed by hand."""
 
     shown_conversation = shown("conversation")
+    status = shown_state()
     shown_error = shown("error", limit=500)
 
     list_display = (
@@ -277,10 +271,6 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         ("created_at", "sent_at"),
     )
     actions = ("retry", "dismiss")
-
-    @admin.display(description="state", ordering="state")
-    def status(self, delivery: Delivery) -> SafeString:
-        return state_badge(delivery.state)
 
     @admin.display(description="text")
     def text_start(self, delivery: Delivery) -> str:
@@ -365,6 +355,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     """Long tasks; their events are in the log of their run."""
 
     shown_message = shown("message", limit=120)
+    status = shown_state()
     shown_error = shown("error", limit=500)
 
     list_display = (
@@ -393,10 +384,6 @@ class JobAdmin(ReadOnlyAdmin[Job]):
         "shown_error",
         ("created_at", "finished_at"),
     )
-
-    @admin.display(description="state", ordering="state")
-    def status(self, job: Job) -> SafeString:
-        return state_badge(job.state)
 
     @admin.display(description="plugin")
     def shown_plugin(self, job: Job) -> str:
