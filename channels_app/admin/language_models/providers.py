@@ -199,5 +199,5 @@ def warn_of_idle_assistants(request: HttpRequest) -> None:
     """Warn of assistants of whose chain no model is enabled any more."""
     idle = chains.without_a_usable_model()
     if idle:
-        words = f"No model of the chain is enabled: {", ".join(map(str, idle))}. "
+        words = f"No model of the chain is enabled: {', '.join(map(str, idle))}. "
         messages.warning(request, f"{words}The default assistant's models answer instead.")
