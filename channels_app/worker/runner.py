@@ -476,8 +476,7 @@ class Runner:
         while following is not None and not following.seconds:
             following = await outbound.deliver(following.delivery_id, ended=self._delivered)
         if following is not None:
-            later, delivery_id = following.seconds, following.delivery_id
-            self.loop.call_later(later, self._spawn, "delivery", delivery_id)
+            self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
 
     async def _push(self, message_id: int) -> None:
         seconds = await push.send(message_id)
