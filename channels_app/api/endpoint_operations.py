@@ -196,9 +196,7 @@ OPENAI: Operations = {  # [D5]
         errors=("404", "422", "502", "504"),
         parameters=(SESSION, IDEMPOTENCY),
     ),
-    ("/v1/models", "get"): of_openai(
-        "List the models.", answers={"200": content(ref("Models"))}
-    ),
+    ("/v1/models", "get"): of_openai("List the models.", answers={"200": content(ref("Models"))}),
     ("/v1/models/{model}", "get"): of_openai(
         "Read a model.",
         answers={"200": content(ref("Model"))},

@@ -103,9 +103,7 @@ SCHEMAS: Json = {
         ("ok", "status", "error"), ok=FLAG, status=INTEGER, error=STRING, field=STRING
     ),
     "OpenAIError": complete(
-        error=complete(
-            message=STRING, type=STRING, param=nullable(STRING), code=nullable(STRING)
-        )
+        error=complete(message=STRING, type=STRING, param=nullable(STRING), code=nullable(STRING))
     ),
     "Inbound": says(
         shape(

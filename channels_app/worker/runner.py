@@ -230,7 +230,7 @@ class Runner:
             self._places.take()
         work = {
             "run": self._execute,
-            "cancel": partial(in_thread, end_queued),
+            "cancel": lambda run_id: in_thread(end_queued, run_id),
             "batch": self._flush,
             "ack": typing_and_reactions.refresh,
             "delivery": self._deliver,

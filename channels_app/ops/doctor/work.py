@@ -100,7 +100,11 @@ def channels() -> Iterator[Finding]:
 
 def sealed_keys() -> Iterator[Finding]:
     """Check for keys of services that cannot be decrypted, or are under an old key."""
-    services = ((ModelProvider, "provider"), (SearchProvider, "provider"), (McpServer, "MCP server"))
+    services = (
+        (ModelProvider, "provider"),
+        (SearchProvider, "provider"),
+        (McpServer, "MCP server"),
+    )
     for table, name in services:
         rows: Any = table._default_manager
         for row in rows.exclude(secrets="").order_by("id"):
