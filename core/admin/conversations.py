@@ -97,6 +97,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
 
     shown_text = shown("text", limit=80)
     status = shown_state()
+    pages = {"held": "held"}
     shown_error = shown("error", limit=500)
 
     list_display = (

@@ -342,8 +342,7 @@ ENDPOINTS: dict[str, list[Row]] = {
     "v1/models": [Row("GET", "/v1/models", "401 200 200 200 200 401 200")],
     "v1/models/<path:name>": [Row("GET", "/v1/models/default", "401 200 200 200 200 401 200")],
     r"(?s)^v1(?:/.*)?$": [Row("GET", "/v1/none", "404 404 404 404 404 404 404")],
-    r"^(?:chat/completions|responses|messages|messages/count_tokens|models|embeddings"
-    r"|audio/speech|audio/transcriptions|audio/translations)/?$": [
+    r"^(?:chat/completions|responses|messages|models|embeddings|audio/[a-z]+)/?$": [
         Row("GET", "/models", "404 404 404 404 404 404 404")
     ],
     r"^telegram/(?P<name>.{1,64})/webhook$": [

@@ -4,7 +4,7 @@ from django.urls import path, re_path
 
 from channels_app.client_api.openai import endpoints
 
-MISPLACED = rf"^(?:{'|'.join(endpoints.PLACES)})/?$"
+MISPLACED = r"^(?:chat/completions|responses|messages|models|embeddings|audio/[a-z]+)/?$"
 ROUTES = [path("v1/chat/completions", endpoints.ChatCompletions.as_asgi())]
 REST = [
     re_path(r"(?s)^v1(?:/.*)?$", endpoints.Unknown.as_asgi()),
