@@ -140,10 +140,10 @@ def permitted(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
     )
 
 
-def caller_of(token: str, *, address: str) -> Principal:
-    """Return the caller with a key that may chat. Raises RefusedError 401, 403 or 429."""
+def caller_of(*, token: str, scope: str, address: str) -> Principal:
+    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
     count_here(address)
-    [found] = callers_of([Shown(token, ApiKey.Scope.CHAT, address)])
+    [found] = callers_of([Shown(token, scope, address)])
     if isinstance(found, Exception):
         raise found
     return found

@@ -69,7 +69,8 @@ def by_session(session_key: str) -> Principal | None:
 
 def by_keys(asked: list[tuple[str, str]]) -> list[Principal | Exception]:
     """Return the holder of each key (token, address), or the RefusedError of :func:`caller_of`."""
-    return [attempt(partial(caller_of, token, address=address)) for token, address in asked]
+    check = partial(caller_of, scope=ApiKey.Scope.CHAT)
+    return [attempt(partial(check, token=token, address=address)) for token, address in asked]
 
 
 def is_still(principal: Principal) -> bool:
