@@ -62,13 +62,13 @@ async def test_rws12_a_socket_whose_key_is_being_checked_is_not_displaced(
 ) -> None:
     """However long that takes: under load twenty-five at once were closed as if they were idle."""
     settings.MAX_WAITING_SOCKETS_PER_ADDRESS = 1
-    (_, token), gate, by_key = await key_of(user=ada), threading.Event(), access.by_key
+    (_, token), gate, caller_of = await key_of(user=ada), threading.Event(), access.caller_of
 
     def slowly(**given: str) -> Any:
         assert gate.wait(60)
-        return by_key(**given)
+        return caller_of(**given)
 
-    monkeypatch.setattr(access, "by_key", slowly)
+    monkeypatch.setattr(access, "caller_of", slowly)
     async with opened() as first:
         await first.say(type="auth", key=token)
         async with asyncio.timeout(60):
