@@ -103,15 +103,10 @@ def authenticate(
     expected = key.digest if key is not None else _digest("")
     if not hmac.compare_digest(expected, _digest(token)) or key is None:
         return None
-    if not usable(key, now):
+    if not key.is_usable(now):
         return None
     _used(key, now)
     return key
-
-
-def usable(key: ApiKey, now: datetime) -> bool:
-    """Return whether ``key`` is still valid: checked again by long-lived connections ([A9])."""
-    return key.is_usable(now)
 
 
 def revoke(*, key: ApiKey, actor: str, now: datetime) -> bool:

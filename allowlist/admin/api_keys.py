@@ -71,7 +71,7 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
 
     @admin.display(boolean=True)
     def usable(self, key: ApiKey) -> bool:
-        return keys.usable(key, timezone.now())
+        return key.is_usable(timezone.now())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         """Limit to the user's own keys, except for superusers."""

@@ -27,8 +27,11 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
 
     Secrets stay out of it: they are no attributes of the row under their form's names. The rows of
     a form are written last in its transaction, however early they are recorded: the audit has one
-    lock, which others take after those of what they change.
+    lock, which others take after those of what they change. ``recorded_sets``: fields with rows of
+    other tables, which are recorded too.
     """
+
+    recorded_sets: tuple[str, ...] = ()
 
     @contextmanager
     def changing(self, request: HttpRequest) -> Iterator[None]:
@@ -54,6 +57,14 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         }
         self.record(request, "changed" if change else "added", obj, changed)
 
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
+        """Record changes of what is in other tables: ``assistants_set``, ``people_set``."""
+        super().save_related(request, form, formsets, change)
+        for name in self.recorded_sets:
+            if name in form.changed_data:
+                chosen = sorted(str(each) for each in form.cleaned_data[name])
+                self.record(request, f"{name}_set", form.instance, {name: chosen})
+
     def delete_model(self, request: HttpRequest, obj: M) -> None:
         self.record(request, "deleted", obj, {})
         super().delete_model(request, obj)
@@ -69,7 +80,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         more than COUNTED_STEPS away, as the events of an account's runs, go uncounted: there may be
         millions.
 
-        Django's own reads every row. Nothing is protected: no foreign key of ours is.
+        Django's own reads every row. No foreign key of ours is protected: see :meth:`protected`.
         """
         names = [f"{obj._meta.verbose_name}: {obj}" for obj in objs]
         counts = {self.opts.verbose_name_plural: len(names)}
@@ -78,7 +89,11 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         for each, number in zip(counted, numbers, strict=True):
             if number:
                 counts[each.model._meta.verbose_name_plural] = number
-        return names, counts, self.forbidden(objs, request), []
+        return names, counts, self.forbidden(objs, request), self.protected(list(objs))
+
+    def protected(self, rows: list[M]) -> list[str]:
+        """Return what would be lost with ``rows`` and must stay, as texts."""
+        return []
 
     def forbidden(self, objs: Any, request: HttpRequest) -> set[str]:
         """Return the kinds of ``objs`` and their dependents that the user may not delete; none for

@@ -26,7 +26,7 @@ from allowlist import link_codes, revocation, sign_in
 from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
-from core.admin.base import ModelForm, ThemedInline, badge, visible_line
+from core.admin.base import ModelForm, PlainForm, ThemedInline, annotated, badge, visible_line
 from core.conversations.schedules.rule_text import RuleError
 from core.conversations.schedules.zones import zone_named
 from core.database import transactions
@@ -132,31 +132,20 @@ class OpenFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=[user.pk for user in open_kinds()])
 
 
-INPUT = {"class": "dashboard-input"}
-
-
-class AccessForm(forms.Form):
+class AccessForm(PlainForm):
     """The sender to explain."""
 
-    account = forms.ModelChoiceField(
-        ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
-    )
-    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT))
-    sender = forms.CharField(
-        max_length=320, label="Sender's id", widget=forms.TextInput(attrs=INPUT)
-    )
-    group = forms.CharField(
-        max_length=320,
-        required=False,
-        label="Group's id, in a group",
-        widget=forms.TextInput(attrs=INPUT),
-    )
+    account = forms.ModelChoiceField(ChannelAccount.objects.order_by("channel", "name"))
+    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices)
+    sender = forms.CharField(max_length=320, label="Sender's id")
+    group = forms.CharField(max_length=320, required=False, label="Group's id, in a group")
 
 
 @admin.register(User)
 class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     """Users; only superusers grant permissions or change users who have any."""
 
+    speaks_from = annotated("identity_count", "identities")
     form = PersonForm
     change_password_form = AdminPasswordChangeForm
     add_form = NewUserForm
@@ -203,11 +192,6 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     @admin.display(description="person", ordering="display_name")
     def name(self, user: User) -> str:
         return visible_line(str(user), 60)
-
-    @admin.display(description="identities")
-    def speaks_from(self, user: User) -> int:
-        count: int = getattr(user, "identity_count", 0)
-        return count
 
     @admin.display(description="open to everyone")
     def open_badge(self, user: User) -> SafeString | str:

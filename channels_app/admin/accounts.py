@@ -10,9 +10,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import DeletedInParts, OnlyDeciders
@@ -20,7 +19,7 @@ from channels_app import registry
 from channels_app.admin.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
 from channels_app.worker import account_watcher
-from core.admin.base import shown, state_badge, visible_line
+from core.admin.base import shown, shown_state, visible_line
 from core.lib import encryption
 from core.models import ChannelAccount
 
@@ -40,6 +39,7 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
 
     shown_status_text = shown("status_text", limit=80)
     shown_whole_status = shown("status_text", limit=500)
+    state = shown_state("status")
 
     form = AccountForm
     list_display = ("__str__", "enabled", "state", "shown_status_text", "platform_says")
@@ -48,10 +48,7 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
     change_form_outer_before_template = "dashboard/account.html"
-
-    @admin.display(description="status", ordering="status")
-    def state(self, account: ChannelAccount) -> SafeString:
-        return state_badge(account.status)
+    pages = {"test": "<int:pk>/test/"}
 
     @admin.display(description="the platform says")
     def platform_says(self, account: ChannelAccount) -> str:
@@ -150,13 +147,6 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
         """Report a saved account as pending until its platform has accepted it."""
         if level != messages.SUCCESS or "saved_account" not in vars(request):
             super().message_user(request, message, level, *args, **kwargs)
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<int:pk>/test/", wrap(self.test_view), name="core_channelaccount_test"),
-            *super().get_urls(),
-        ]
 
     @method_decorator(require_POST)
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:

@@ -8,15 +8,14 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.owner import backups
-from core.admin.base import ReadOnlyAdmin, shown, state_badge
+from core.admin.base import ReadOnlyAdmin, shown, shown_state
 from core.models import Backup, BackupSchedule
 
 COLOURS = {
@@ -32,17 +31,15 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
     """The backups that were asked for and made, below the schedule."""
 
     why = shown("error")
+    status = shown_state(colours=COLOURS)
 
     list_display = ("status", "asked_at", "cause", "name", "content", "why")
     list_filter = ("state", "cause")
     search_fields = ("name", "error")
     ordering = ("-id",)
     list_before_template = "dashboard/backups_above.html"
+    pages = {"make": "make"}
     fields = ("status", "cause", ("asked_at", "finished_at"), "name", "content", "why")
-
-    @admin.display(description="state", ordering="state")
-    def status(self, backup: Backup) -> SafeString:
-        return state_badge(COLOURS.get(Backup.State(backup.state), ""), backup.state)
 
     @admin.display(description="content")
     def content(self, backup: Backup) -> str | None:
@@ -52,11 +49,6 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
         rows = f"{backup.rows:,} rows, " if backup.rows else ""
         keys = "with keys" if backup.has_keys else "without keys"
         return f"{filesizeformat(backup.size)}: {rows}{backup.files:,} files, {keys}"
-
-    def get_urls(self) -> list[URLPattern]:
-        """Add the button above the list."""
-        make = self.admin_site.admin_view(self.make_view)
-        return [path("make", make, name="core_backup_make"), *super().get_urls()]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -25,9 +25,8 @@ SHORT_NAME = "<short name>"
 
 
 class McpServerForm(KeyForm[McpServer]):
-    """Edit a server. ``resolved``: the addresses of the posted host."""
+    """Edit a server."""
 
-    resolved: list[str] = []
     authentication = forms.ChoiceField(
         choices=McpServer.Authentication.choices,
         required=False,

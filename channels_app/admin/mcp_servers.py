@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
@@ -17,7 +17,7 @@ from channels_app.admin import mcp_differences
 from channels_app.admin.mcp_server_form import McpServerForm
 from channels_app.admin.service_admin import ServiceAdmin, page_of
 from channels_app.tool_requests import signing_in
-from core.admin.base import visible_line
+from core.admin.base import annotated, visible_line
 from core.database.transactions import atomic_write
 from core.lib.text import counted, is_number, one_line
 from core.models import McpServer, McpTool, User
@@ -40,19 +40,24 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
     address = "url"
     asked_again_for = frozenset({"url", "enabled", "key_header", "authentication"})
 
+    pages = {
+        **ServiceAdmin.pages,
+        "connect": "<int:pk>/connect/",
+        "disconnect": "<int:pk>/disconnect/",
+        "tools": "<int:pk>/tools/",
+        "changes": "<int:pk>/changes/",
+        "accept": "<int:pk>/accept/",
+    }
+
+    tool_count = annotated("number", "tools in use")
     form = McpServerForm
     list_display = ("shown_name", "slug", "state", "tool_count", "shown_check", "checked_at")
     list_filter = ("enabled",)
     search_fields = ("name", "slug", "url")
     ordering = ("name",)
-    autocomplete_fields = ("assistants", "people")
+    autocomplete_fields = recorded_sets = ("assistants", "people")
     change_form_outer_before_template = "mcp/server_above.html"
     change_form_outer_after_template = "mcp/server_tools.html"
-
-    @admin.display(description="tools in use")
-    def tool_count(self, row: McpServer) -> int:
-        count: int = getattr(row, "number", 0)
-        return count
 
     @admin.display(description="last test")
     def shown_check(self, row: McpServer) -> str:
@@ -81,13 +86,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             ("Assistants and people", {"fields": ("assistants", "people")}),
         )
 
-    def get_form(
-        self, request: HttpRequest, obj: McpServer | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        values = {"resolved": vars(request).get("resolved", [])}
-        kwargs["form"] = type("McpServerForm", (McpServerForm,), values)
-        return super().get_form(request, obj, *args, **kwargs)
-
     def ask(self, request: HttpRequest, row: McpServer) -> None:
         show_test(request, row)
 
@@ -106,14 +104,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             found = obj.connections.select_related("user", "server")
             signing_in.remove(found, by=request.user, now=timezone.now())
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
-        """Record who may use the tools."""
-        super().save_related(request, form, formsets, change)
-        for name in ("assistants", "people"):
-            if name in form.changed_data:
-                chosen = sorted(str(each) for each in form.cleaned_data[name])
-                self.record(request, f"{name}_set", form.instance, {name: chosen})
-
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the tools of a server, and what the page may do."""
         row = McpServer.objects.filter(pk=pk).first()
@@ -128,17 +118,6 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             "signs_in": row is not None and row.authentication != McpServer.Authentication.KEY,
             "connections": list(row.connections.select_related("user")) if row is not None else [],
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_mcpserver"
-        return [
-            path("<int:pk>/connect/", wrap(self.connect_view), name=f"{name}_connect"),
-            path("<int:pk>/disconnect/", wrap(self.disconnect_view), name=f"{name}_disconnect"),
-            path("<int:pk>/tools/", wrap(self.tools_view), name=f"{name}_tools"),
-            path("<int:pk>/changes/", wrap(self.changes_view), name=f"{name}_changes"),
-            path("<int:pk>/accept/", wrap(self.accept_view), name=f"{name}_accept"),
-            *super().get_urls(),
-        ]
 
     def test(self, request: HttpRequest, row: McpServer) -> None:
         show_test(request, row)

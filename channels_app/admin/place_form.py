@@ -7,35 +7,28 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from core.admin.base import ThemedAdmin
+from core.admin.base import PlainForm, ThemedAdmin
 from core.models import ChannelAccount, User
 
-INPUT = {"class": "dashboard-input"}
 MOST_PEOPLE = 200
 
 
-class PlaceForm(forms.Form):
+class PlaceForm(PlainForm):
     """A person and a place; a group needs its account."""
 
     person = forms.CharField(
         required=False,
         max_length=150,
         widget=forms.TextInput(
-            attrs={**INPUT, "list": "why-people", "autocomplete": "off", "placeholder": "username"}
+            attrs={"list": "why-people", "autocomplete": "off", "placeholder": "username"}
         ),
     )
     account = forms.ModelChoiceField(
         ChannelAccount.objects.order_by("channel", "name"),
         required=False,
         empty_label="–",
-        widget=forms.Select(attrs=INPUT),
     )
-    group = forms.CharField(
-        required=False,
-        max_length=128,
-        label="Group's id, in a group",
-        widget=forms.TextInput(attrs=INPUT),
-    )
+    group = forms.CharField(required=False, max_length=128, label="Group's id, in a group")
 
     def clean_person(self) -> User | None:
         """Return the person of a username."""

@@ -8,7 +8,6 @@ from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from core.conversations.retention import counts, passes
@@ -36,10 +35,7 @@ class RetentionRuleAdmin(OnlyDeciders, AuditedAdmin[RetentionRule]):
     )
     autocomplete_fields = ("user",)
     list_before_template = "dashboard/retention_above.html"
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_retentionrule_due"
-        return [path("due/", wrap(self.due_view), name=name), *super().get_urls()]
+    pages = {"due": "due/"}
 
     def due_view(self, request: HttpRequest) -> HttpResponse:
         """Say what would go, as a worker counted it by the dry run of ``manage.py retention``; a

@@ -7,7 +7,6 @@ from django.contrib import admin, messages
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.safestring import SafeString
 
 from allowlist import audit, schedule_grants
 from core.admin.base import (
@@ -15,6 +14,7 @@ from core.admin.base import (
     ReadOnlyAdmin,
     chosen,
     shown,
+    shown_state,
     state_badge,
     visible_line,
 )
@@ -44,6 +44,7 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
     brief = shown("text", limit=80)
     shown_text = shown("text", limit=4000)
     shown_chat = shown("chat")
+    status = shown_state(colours=COLOURS)
 
     list_display = (
         "brief",
@@ -73,11 +74,6 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
         ("created_at", "changed_at"),
     )
     actions = ("pause", "resume", "end")
-
-    @admin.display(description="state", ordering="state")
-    def status(self, schedule: Schedule) -> SafeString:
-        colour = COLOURS.get(Schedule.State(schedule.state), "")
-        return state_badge(colour, schedule.state)
 
     @admin.display(description="repeats", ordering="rule")
     def repeats(self, schedule: Schedule) -> str:

@@ -26,7 +26,11 @@ class HasSecrets(Protocol):
 
 
 class KeyForm(ModelForm[M]):
-    """A form with the fields ``key`` and ``remove_key``, for a row with ``secrets``."""
+    """A form with the fields ``key`` and ``remove_key``, for a row with ``secrets``. ``resolved``:
+    the addresses of the posted host.
+    """
+
+    resolved: list[str] = []
 
     key = forms.CharField(
         required=False,

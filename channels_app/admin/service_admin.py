@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
@@ -31,6 +31,7 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
 
     address = "base_url"
     asked_again_for: frozenset[str] = frozenset()
+    pages = {"test": "<int:pk>/test/"}
 
     def ask(self, request: HttpRequest, row: Any) -> None:
         """Ask a saved service what it offers, and show it."""
@@ -70,6 +71,16 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
         if saved is not None and saved.enabled:
             self.ask(request, saved)
 
+    def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Tell the form where the posted host leads, and :meth:`form_values`."""
+        values = {"resolved": vars(request).get("resolved", []), **self.form_values(request, obj)}
+        kwargs["form"] = type("ServiceForm", (self.form,), values)
+        return super().get_form(request, obj, *args, **kwargs)
+
+    def form_values(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return more attributes of the form's class."""
+        return {}
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         """Encrypt a given key; an empty field keeps the one that is set."""
         obj.secrets, happened = form.sealed()
@@ -97,11 +108,6 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
             raise PermissionDenied
         return get_object_or_404(self.model, pk=pk)
 
-    def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_test"
-        test = self.admin_site.admin_view(self.test_view)
-        return [path("<int:pk>/test/", test, name=name), *super().get_urls()]
-
     @method_decorator(require_POST)
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         row = self.row_of(request, pk)
@@ -116,6 +122,27 @@ class KindAdmin(ServiceAdmin[M], Generic[M]):
 
     kinds: Mapping[str, Any] = {}
     choosing: Mapping[str, str] = {}
+
+    def text_of(self, request: HttpRequest, obj: Any) -> Any:
+        """Return the texts about the kind of a page that is a form for the user; else None."""
+        return self.kinds.get(kind_of(request, obj)) if self.may_edit(request, obj) else None
+
+    def form_values(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Give the form the texts about its kind."""
+        return {"text": self.text_of(request, obj)}
+
+    def prefilled(self, text: Any, number: int) -> dict[str, Any]:
+        """Return the first values of a new service, the one with this number."""
+        raise NotImplementedError
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Prefill the form by kind: a name that is free, and :meth:`prefilled`."""
+        text, rows = self.kinds.get(kind_of(request, None)), self.model._default_manager
+        if text is None:
+            return {}
+        number, is_taken = rows.count() + 1, rows.filter(name=text.label).exists()
+        name = f"{text.label} {number}" if is_taken else text.label
+        return {"name": name, **self.prefilled(text, number)}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Fix the kind, on which the needs of a service depend."""

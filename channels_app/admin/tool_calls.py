@@ -14,7 +14,7 @@ from django.http import (
 )
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -36,7 +36,6 @@ SHOWN_RESULT = 2000
 SHOWN_DESCRIPTION = 1500
 EDITED = "edited"
 MOST_ID = 2**63 - 1
-CHOICES = (asking.ONCE, asking.HOUR, asking.ALWAYS, asking.DENY)
 COLOURS = {
     ToolCall.State.WAITING: "pending",
     ToolCall.State.ALLOWED: "approved",
@@ -61,6 +60,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     shown_tool = shown("tool", limit=60)
     shown_cost = shown("cost")
 
+    pages = {"decide": "<int:pk>/decide/", "arguments": "<int:pk>/arguments/"}
     list_display = (
         "shown_tool",
         "person",
@@ -117,14 +117,6 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_toolcall"
-        return [
-            path("<int:pk>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
-            path("<int:pk>/arguments/", wrap(self.text_view), name=f"{name}_arguments"),
-            *super().get_urls(),
-        ]
-
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return what the page of a call shows."""
         call = rows().filter(pk=pk).first()
@@ -146,7 +138,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         call, typed, problem = self.call_of(request, pk), None, ""
         if request.method == "POST":
             choice = request.POST.get("choice", "")
-            if choice not in {*CHOICES, EDITED}:
+            if choice not in {*deciding.CHOICES, EDITED}:
                 return HttpResponseBadRequest("A decision must be a POST with a choice.")
             try:
                 self.decide(request, call, choice)
@@ -164,7 +156,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         return TemplateResponse(request, page, context, status=400 if problem else 200)
 
     @method_decorator(require_safe)
-    def text_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+    def arguments_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Return the whole arguments of a call as plain text."""
         call = self.call_of(request, pk)
         text, _ = call_arguments.readable(call.arguments, len(call.arguments) * 8 + 100)
@@ -185,7 +177,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
             call_id=call.public_id,
             digest=request.POST.get("digest", "")[:64],
             by=request.user,
-            choice=choice,  # type: ignore[arg-type]  # one of CHOICES
+            choice=choice,  # type: ignore[arg-type]  # one of deciding.CHOICES
             via="admin",
             arguments=arguments,
             now=timezone.now(),
@@ -218,7 +210,8 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
     may = isinstance(user, User) and user.is_owner and deciding.may_decide(call, user)
     text, is_whole = call_arguments.readable(call.arguments, SHOWN)
     result = call.result if isinstance(call.result, dict) else {}
-    lasting = CHOICES if not may or asking.may_last(call) else (asking.ONCE, asking.DENY)
+    is_lasting = not may or asking.may_last(call)
+    lasting = deciding.CHOICES if is_lasting else (asking.ONCE, asking.DENY)
     choices = [(each, asking.LABELS[each]) for each in lasting]
     if call.kind == ToolCall.Kind.SIGN_IN:
         choices = [(asking.DENY, asking.OF_SIGN_IN[asking.DENY])]

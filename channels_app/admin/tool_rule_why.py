@@ -9,7 +9,7 @@ from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from channels_app.admin.place_form import INPUT, PlaceForm, context_of
+from channels_app.admin.place_form import PlaceForm, context_of
 from core.admin.base import ThemedAdmin, badge
 from core.models import Assistant, ToolGrant, ToolRule, User
 from core.providers import catalogue
@@ -28,12 +28,9 @@ UNKNOWN = "no rule is set, and the tool is not here to say it itself"
 class WhyForm(PlaceForm):
     """A call to explain: only the tool is needed."""
 
-    tool = forms.ChoiceField(widget=forms.Select(attrs=INPUT))
+    tool = forms.ChoiceField()
     assistant = forms.ModelChoiceField(
-        Assistant.objects.order_by("name"),
-        required=False,
-        empty_label="–",
-        widget=forms.Select(attrs=INPUT),
+        Assistant.objects.order_by("name"), required=False, empty_label="–"
     )
     field_order = ("tool", "person", "account", "group", "assistant")
 

@@ -6,7 +6,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget
@@ -150,10 +149,7 @@ class ToolRuleAdmin(OnlyDeciders, AuditedAdmin[ToolRule]):
     ordering = ("tool", "id")
     autocomplete_fields = ("user",)
     list_before_template = "dashboard/tool_rules_above.html"
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_toolrule_why"
-        return [path("why/", wrap(self.why_view), name=name), *super().get_urls()]
+    pages = {"why": "why/"}
 
     def why_view(self, request: HttpRequest) -> HttpResponse:
         """Say which rule holds for a person at a place."""

@@ -8,7 +8,7 @@ from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -31,6 +31,20 @@ MOST_HELD = 200
 MOST_AT_ONCE = 100
 
 
+def decide_chosen(description: str, verdict: str) -> Any:
+    """Return an action of the list that decides the chosen requests."""
+
+    @admin.action(description=description, permissions=["decide"])
+    def act(
+        page: "UnknownRequestAdmin", request: HttpRequest, queryset: QuerySet[UnknownRequest]
+    ) -> None:
+        ids = dict(queryset.values_list("pk", "public_id"))
+        for pk in chosen(queryset):
+            page.decide(request, ids[pk], verdict)
+
+    return act
+
+
 @admin.register(UnknownRequest)
 class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     """Unknown senders: their held messages and the four decisions ([A6])."""
@@ -39,6 +53,11 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     shown_sender_name = shown("sender_name")
     shown_chat = shown("chat")
 
+    pages = {
+        "decide": "<str:public_id>/decide/",
+        "everywhere": "<str:public_id>/everywhere/",
+        "groups": "groups/",
+    }
     list_display = ("sender_label", "said", "count", "status", "last_seen_at", "buttons")
     list_filter = ("state", "account", "kind", "last_seen_at")
     list_select_related = ("account", "decided_by")
@@ -80,33 +99,13 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             return visible_line(unknown_requests.Verdict(row, first=True).text)
         return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
 
-    @admin.action(description="Approve", permissions=["decide"])
-    def approve(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "approve")
-
-    @admin.action(description="Approve for 24 h", permissions=["decide"])
-    def approve_24h(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "approve_24h")
-
-    @admin.action(description="Deny", permissions=["decide"])
-    def deny(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "deny")
-
-    @admin.action(description="Block", permissions=["decide"])
-    def block(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        self._decide_all(request, queryset, "block")
+    approve = decide_chosen("Approve", "approve")
+    approve_24h = decide_chosen("Approve for 24 h", "approve_24h")
+    deny = decide_chosen("Deny", "deny")
+    block = decide_chosen("Block", "block")
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "allowlist_unknownrequest"
-        return [
-            path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
-            path("<str:public_id>/everywhere/", wrap(self.extend_view), name=f"{name}_everywhere"),
-            path("groups/", wrap(self.groups_view), name=f"{name}_groups"),
-            *super().get_urls(),
-        ]
 
     def groups_view(self, request: HttpRequest) -> HttpResponse:
         """Group pending senders, so that a flood shows as one line with a pattern to block it."""
@@ -131,11 +130,11 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
                 messages.error(request, "There is no active user with this username.")
                 return self._back(request)
         everywhere = request.POST.get("everywhere") == "on"
-        self._decide(request, public_id, verdict, person, everywhere=everywhere)
+        self.decide(request, public_id, verdict, person, everywhere=everywhere)
         return self._back(request)
 
     @method_decorator(require_POST)
-    def extend_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
+    def everywhere_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
         """List an approved sender on every account of the channel."""
         if not isinstance(request.user, User):
             raise PermissionDenied
@@ -163,25 +162,16 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             "unknown_on": unknown_requests.unknown_on(row, now=timezone.now()) if row else [],
         }
 
-    def _decide_all(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[UnknownRequest],
-        verdict: unknown_requests.Choice,
-    ) -> None:
-        ids = dict(queryset.values_list("pk", "public_id"))
-        for pk in chosen(queryset):
-            self._decide(request, ids[pk], verdict, None)
-
-    def _decide(
+    def decide(
         self,
         request: HttpRequest,
         public_id: str,
         verdict: str,
-        person: User | None,
+        person: User | None = None,
         *,
         everywhere: bool = False,
     ) -> None:
+        """Carry out one decision; say what came of it."""
         if not isinstance(request.user, User):
             raise PermissionDenied
         try:

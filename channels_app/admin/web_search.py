@@ -12,7 +12,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from channels_app.admin.secret_key import PRIVATE_HELP, KeyForm, opened
-from channels_app.admin.service_admin import KindAdmin, kind_of
+from channels_app.admin.service_admin import KindAdmin
 from core.admin.base import visible_line
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
@@ -60,10 +60,9 @@ KINDS: dict[str, KindText] = {
 
 
 class SearchProviderForm(KeyForm[SearchProvider]):
-    """Edit a service. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
+    """Edit a service. ``text``: about its kind."""
 
     text: KindText | None = None
-    resolved: list[str] = []
     base_url = forms.CharField(
         label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
     )
@@ -150,8 +149,8 @@ class SearchProviderAdmin(KindAdmin[SearchProvider]):
 
     def get_fieldsets(self, request: HttpRequest, obj: SearchProvider | None = None) -> Any:
         """Show the fields of the kind; in place of the key, whether it is set, to readers."""
-        text = KINDS.get(kind_of(request, obj))
-        if text is None or not self.may_edit(request, obj):
+        text = self.text_of(request, obj)
+        if text is None:
             top: tuple[Any, ...] = (("name", "kind"), "state", "base_url", "key_state", "position")
             return ((None, {"fields": top}),)
         address = ("base_url", "allow_private") if text.own else ()
@@ -161,23 +160,9 @@ class SearchProviderAdmin(KindAdmin[SearchProvider]):
         name = ("kind", "name") if obj is not None else "name"
         return ((None, {"fields": (name, *address, *key, *filters, "position", "enabled")}),)
 
-    def get_form(
-        self, request: HttpRequest, obj: SearchProvider | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        text = KINDS.get(kind_of(request, obj)) if self.may_edit(request, obj) else None
-        own = {"text": text, "resolved": vars(request).get("resolved", [])}
-        kwargs["form"] = type("SearchProviderForm", (SearchProviderForm,), own)
-        return super().get_form(request, obj, *args, **kwargs)
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Prefill the name by kind. One's own SearXNG is usually inside the network."""
-        text = KINDS.get(kind_of(request, None))
-        if text is None:
-            return {}
-        number = SearchProvider.objects.count() + 1
-        is_taken = SearchProvider.objects.filter(name=text.label).exists()
-        name = f"{text.label} {number}" if is_taken else text.label
-        return {"name": name, "allow_private": text.own, "position": number}
+    def prefilled(self, text: KindText, number: int) -> dict[str, Any]:
+        """Prefill the position. One's own SearXNG is usually inside the network."""
+        return {"allow_private": text.own, "position": number}
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the row, and whether it may be tested."""

@@ -5,8 +5,21 @@ compares every route with it, and a fuzzer compares the responses.
 """
 
 import re
+from functools import partial
 
 from channels_app.api import message_operations, response_operations
+from channels_app.api.operations import (
+    BODY,
+    ERROR,
+    IDEMPOTENCY,
+    SESSION,
+    WORDS,
+    Operations,
+    content,
+    of_openai,
+    operation,
+    parameter,
+)
 from channels_app.api.shapes import (
     ANY,
     FLAG,
@@ -16,36 +29,12 @@ from channels_app.api.shapes import (
     SCHEMAS,
     STRING,
     Json,
+    complete,
     ref,
     shape,
 )
 from channels_app.asgi.fields import MAX_CHAT_ID, MAX_RUN_ID, MOST_EVENT_DIGITS
 
-WORDS = {
-    "200": "OK.",
-    "201": "Created.",
-    "202": "Accepted; the result comes later.",
-    "204": "No content.",
-    "206": "The part of the file that was asked for.",
-    "400": "Invalid request; `field` names the field or header.",
-    "401": "Missing or invalid API key, or the sender is not on the allowlist.",
-    "403": "The API key has no permission for this.",
-    "404": "Not found.",
-    "405": "Method not allowed; see `Allow`.",
-    "406": "Not acceptable: no such representation.",
-    "408": "The request body arrived too slowly.",
-    "409": "Conflict: the run was cancelled.",
-    "410": "Gone: the link was revoked.",
-    "413": "The request body, or one of its fields, is too large.",
-    "415": "Unsupported media type, or a compressed body.",
-    "416": "The file has no such part.",
-    "422": "The idempotency key was used with another request.",
-    "429": "Too many requests; see `Retry-After`.",
-    "502": "The model failed.",
-    "503": "Temporarily unavailable; see `Retry-After`.",
-    "504": "The answer takes too long.",
-    "529": "The model's server, or the gateway, is overloaded; see `Retry-After`.",
-}
 TAGS = {
     "inbound": "Send messages and read the answers.",
     "openai": "The API of OpenAI: chat completions, responses, models, embeddings and audio.",
@@ -96,64 +85,12 @@ SUMMARIES = {
     ("requests/{request_id}/decision", "post"): "Decide a request.",
 }
 PUBLIC_IDS = frozenset({"session_id", "run_id", "request_id", "schedule_id"})
-OPEN = ("400", "405", "429", "503")
-KEYED = (*OPEN, "401", "403")
-BODY = ("408", "413", "415")
-
-
-def content(schema: Json | None, *, stream: bool = False) -> Json:
-    """Describe a response body: JSON, an event stream, or either."""
-    found: Json = {"application/json": {"schema": schema}} if schema else {}
-    if stream:
-        found["text/event-stream"] = {"schema": ref("ServerSentEvent")}
-    return found
-
-
 LINE: Json = {"text/plain": {"schema": STRING}}
-ERROR = content(ref("EndpointError"))
 ERROR_OR_EVENT = content(ref("EndpointError"), stream=True)
 # For addresses that are opened in a browser.
 ERROR_OR_LINE = {**ERROR, **LINE}
 
-
-def operation(
-    summary: str,
-    *,
-    tag: str,
-    answers: dict[str, Json],
-    errors: tuple[str, ...] = (),
-    error: Json = ERROR,
-    key: bool = True,
-    body: Json | None = None,
-    parameters: tuple[Json, ...] = (),
-) -> Json:
-    """Describe one operation. ``answers``: status -> content; ``errors``: statuses besides those
-    that every endpoint has, with the content ``error``; ``key``: whether it needs an API key.
-    """
-    refused = (*(KEYED if key else OPEN), *errors, *(BODY if body else ()))
-    contents = {**dict.fromkeys(refused, error), **answers}
-    found: Json = {
-        "summary": summary,
-        "tags": [tag],
-        "security": [{"apiKey": []}] if key else [],
-        "parameters": list(parameters),
-        "responses": {
-            status: {"description": WORDS[status], "content": contents[status]}
-            for status in sorted(contents)
-        },
-    }
-    if body:
-        found["requestBody"] = {"required": True, "content": content(body)}
-    return found
-
-
-def parameter(name: str, where: str, *, required: bool = False, schema: Json = STRING) -> Json:
-    return {"name": name, "in": where, "required": required or where == "path", "schema": schema}
-
-
-IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLength": 128})
 SENDER = parameter("user_id", "query")  # the sender for which a bridge calls
-SESSION = parameter("X-Session-Id", "header", schema=PRINTABLE)
 RANGE = parameter("Range", "header")
 OWN_FILE = parameter("file", "path", schema=PUBLIC)
 CHAT = parameter(
@@ -177,39 +114,33 @@ FINISHED = dict.fromkeys(("200", "202", "409", "502", "504"), ANSWER)
 FILE = {status: {"*/*": {"schema": STRING}} for status in ("200", "206")}
 EVENTS = content(None, stream=True)
 STOPPED = content(ref("Stopped"))
-OPENAI_ERROR = content(ref("OpenAIError"))
 HEALTH = content(ref("Health"))
-HEALTH_ERROR = content(shape(("ok", "error"), ok=FLAG, error=STRING))
+HEALTH_ERROR = content(complete(ok=FLAG, error=STRING))
 
-Operations = dict[tuple[str, str], Json]  # (path, method): operation
-
+of_inbound = partial(operation, tag="inbound")
 INBOUND: Operations = {  # [D1], [D2]
-    ("/inbound", "post"): operation(
+    ("/inbound", "post"): of_inbound(
         "Send a message; the answer is JSON or a stream.",
-        tag="inbound",
         body=ref("Inbound"),
         answers={**FINISHED, "200": content(ref("Answer"), stream=True)},
         errors=("404", "422"),
         error=ERROR_OR_EVENT,
         parameters=(IDEMPOTENCY,),
     ),
-    ("/inbound/result", "get"): operation(
+    ("/inbound/result", "get"): of_inbound(
         "Read the answer of a run.",
-        tag="inbound",
         answers=FINISHED,
         errors=("404",),
         parameters=(parameter("run_id", "query", required=True, schema=PUBLIC), SENDER),
     ),
-    ("/inbound/cancel", "post"): operation(
+    ("/inbound/cancel", "post"): of_inbound(
         "Cancel a run; its partial answer is kept.",
-        tag="inbound",
         body=ref("RunName"),
         answers={"200": STOPPED},
         errors=("404",),
     ),
-    ("/runs/{run_id}/events", "get"): operation(
+    ("/runs/{run_id}/events", "get"): of_inbound(
         "Stream the events of a run after a given event.",
-        tag="inbound",
         answers={"200": EVENTS, "401": ERROR_OR_EVENT, "429": ERROR_OR_EVENT},
         errors=("404",),
         parameters=(
@@ -220,35 +151,32 @@ INBOUND: Operations = {  # [D1], [D2]
         ),
     ),
 }
+of_files = partial(operation, tag="files")
 FILES: Operations = {  # [L4]
-    ("/files", "post"): operation(
+    ("/files", "post"): of_files(
         "Upload a file; a message then names its id.",
-        tag="files",
         answers={"201": content(ref("Uploaded"))},
         errors=("408", "413"),
         parameters=(parameter("name", "query"),),
     ),
-    ("/files/out", "get"): operation(
+    ("/files/out", "get"): of_files(
         "Download the file of a signed link.",
-        tag="files",
         answers=FILE,
         errors=("403", "404", "410", "416"),
         error=ERROR_OR_LINE,
         key=False,
         parameters=(parameter("token", "query", required=True), RANGE),
     ),
-    ("/files/{file}", "get"): operation(
+    ("/files/{file}", "get"): of_files(
         "Download one of your files.",
-        tag="files",
         answers=FILE,
         errors=("404", "416"),
         error=ERROR_OR_LINE,
         parameters=(OWN_FILE, RANGE),
     ),
-    ("/files/{file}", "delete"): operation(
+    ("/files/{file}", "delete"): of_files(
         "Delete one of your files.",
-        tag="files",
-        answers={"200": content(shape(("ok", "status"), ok=FLAG, status=INTEGER))},
+        answers={"200": content(complete(ok=FLAG, status=INTEGER))},
         errors=("404",),
         error=ERROR_OR_LINE,
         parameters=(OWN_FILE,),
@@ -261,81 +189,58 @@ FILES["/files", "post"]["requestBody"] = {
     },
 }
 OPENAI: Operations = {  # [D5]
-    ("/v1/chat/completions", "post"): operation(
+    ("/v1/chat/completions", "post"): of_openai(
         "Create a chat completion.",
-        tag="openai",
         body=ref("ChatCompletionRequest"),
         answers={"200": content(ref("ChatCompletion"), stream=True)},
         errors=("404", "422", "502", "504"),
-        error=OPENAI_ERROR,
         parameters=(SESSION, IDEMPOTENCY),
     ),
-    ("/v1/models", "get"): operation(
-        "List the models.",
-        tag="openai",
-        answers={"200": content(ref("Models"))},
-        error=OPENAI_ERROR,
-    ),
-    ("/v1/models/{model}", "get"): operation(
+    ("/v1/models", "get"): of_openai("List the models.", answers={"200": content(ref("Models"))}),
+    ("/v1/models/{model}", "get"): of_openai(
         "Read a model.",
-        tag="openai",
         answers={"200": content(ref("Model"))},
         errors=("404",),
-        error=OPENAI_ERROR,
         parameters=(parameter("model", "path"),),
     ),
-    **response_operations.operations(
-        operation, content, parameter, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
-    ),
+    **response_operations.OPERATIONS,
+    **message_operations.OPERATIONS,
 }
-OPENAI |= message_operations.operations(
-    operation, content, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
-)
+of_ui = partial(operation, tag="ui", errors=("404",), error=ERROR_OR_LINE)
 UI: Operations = {
-    ("/ui/chat", "post"): operation(
+    ("/ui/chat", "post"): of_ui(
         "Send a chat message; the answer is a UI message stream.",
-        tag="ui",
         body=ref("UiChat"),
         answers={"200": EVENTS},
-        errors=("404",),
-        error=ERROR_OR_LINE,
     ),
-    ("/ui/chat/{chat}/stream", "get"): operation(
+    ("/ui/chat/{chat}/stream", "get"): of_ui(
         "Resume the running answer of a chat, or one that was cut.",
-        tag="ui",
         answers={"200": EVENTS, "204": {}},
-        errors=("404",),
-        error=ERROR_OR_LINE,
         parameters=(CHAT, LAST_OF_RUN, parameter("run_id", "query")),
     ),
-    ("/ui/chat/{chat}/stop", "post"): operation(
+    ("/ui/chat/{chat}/stop", "post"): of_ui(
         "Stop the running answer of a chat.",
-        tag="ui",
         answers={"200": STOPPED},
-        errors=("404",),
-        error=ERROR_OR_LINE,
         parameters=(CHAT,),
     ),
 }
+of_ag_ui = partial(operation, tag="ag-ui")
 AG_UI: Operations = {
-    ("/ag-ui", "post"): operation(
+    ("/ag-ui", "post"): of_ag_ui(
         "Run the assistant; the answer is a stream of AG-UI events.",
-        tag="ag-ui",
         body=ref("RunAgentInput"),
         answers={"200": EVENTS},
         errors=("404", "422"),
         parameters=(LAST_OF_RUN,),
     ),
-    ("/ag-ui/{thread}/stream", "get"): operation(
+    ("/ag-ui/{thread}/stream", "get"): of_ag_ui(
         "Reconnect to a thread, or read the rest of a stream that was cut.",
-        tag="ag-ui",
         answers={"200": EVENTS},
         errors=("404", "413"),
         parameters=(THREAD, LAST_OF_RUN, parameter("runId", "query", schema=RUN)),
     ),
-    ("/ag-ui/{thread}/stop", "post"): operation(
+    ("/ag-ui/{thread}/stop", "post"): of_ag_ui(
         "Stop the run of a thread.",
-        tag="ag-ui",
         answers={"200": STOPPED},
         errors=("404",),
         parameters=(THREAD,),
@@ -368,51 +273,40 @@ MCP: Operations = {  # [D7]; its messages are defined by the Model Context Proto
         parameters=(SESSION,),
     )
 }
+of_platforms = partial(operation, tag="platforms", key=False)
 PLATFORMS: Operations = {  # [D6]; authenticated by a secret or a signature, not by a key
-    ("/telegram/{account}/webhook", "post"): operation(
+    ("/telegram/{account}/webhook", "post"): of_platforms(
         "Receive an update of Telegram.",
-        tag="platforms",
         body=ANY,
         answers={
             "200": content(shape(("ok",), ok=FLAG, outcome=STRING)),
             "404": {**ERROR, "text/html": {"schema": STRING}},
         },
         errors=("401", "403"),
-        key=False,
         parameters=(ACCOUNT, parameter("X-Telegram-Bot-Api-Secret-Token", "header")),
     ),
-    ("/channels/{channel}/{account}/webhook", "post"): operation(
+    ("/channels/{channel}/{account}/webhook", "post"): of_platforms(
         "Receive a call of the platform of an installed channel.",
-        tag="platforms",
         body=ANY,
         answers={"200": content(ANY), "404": {**ERROR, "text/html": {"schema": STRING}}},
         errors=("403",),
-        key=False,
         parameters=(CHANNEL, ACCOUNT),
     ),
 }
+of_health = partial(operation, tag="health", error=HEALTH_ERROR, key=False)
 HEALTH_CHECKS: Operations = {  # [D8]
-    ("/healthz", "get"): operation(
+    ("/healthz", "get"): of_health(
         "Liveness: whether the process is up.",
-        tag="health",
         answers={"200": HEALTH},
-        error=HEALTH_ERROR,
-        key=False,
     ),
-    ("/readyz", "get"): operation(
+    ("/readyz", "get"): of_health(
         "Readiness: whether all parts work.",
-        tag="health",
         answers={"200": HEALTH, "503": HEALTH},
-        error=HEALTH_ERROR,
-        key=False,
     ),
-    ("/metrics", "get"): operation(
+    ("/metrics", "get"): of_health(
         "Metrics for Prometheus.",
-        tag="health",
         answers={"200": LINE},
         errors=("401",),
-        error=HEALTH_ERROR,
-        key=False,
     ),
 }
 HEALTH_CHECKS["/readyz", "get"]["responses"]["503"]["description"] = (

@@ -1,15 +1,24 @@
 """OpenAPI operations of ``/v1/messages`` and of what is passed through to a provider, for
 ``channels_app/api/endpoint_operations.py``."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from channels_app.api.operations import (
+    IDEMPOTENCY,
+    SESSION,
+    Operations,
+    content,
+    of_openai,
+    operation,
+)
 from channels_app.api.shapes import (
     ANY,
     FLAG,
     INTEGER,
     STRING,
     Json,
+    complete,
     listed,
     nullable,
     ref,
@@ -50,10 +59,9 @@ SCHEMAS: dict[str, Json] = {
         stop_sequence=nullable(STRING),
         usage=ANY,
     ),
-    "MessageTokens": shape(("input_tokens",), input_tokens=INTEGER),
+    "MessageTokens": complete(input_tokens=INTEGER),
     "MessageTokensRequest": shape(("model", "messages"), **ASKED),
-    "AnthropicError": shape(
-        ("type", "error", "request_id"),
+    "AnthropicError": complete(
         type=STRING,
         error=shape(("type", "message"), type=STRING, message=STRING, details=ANY),
         request_id=STRING,
@@ -77,61 +85,42 @@ SCHEMAS: dict[str, Json] = {
 }
 
 
-def operations(
-    operation: Callable[..., Json],
-    content: Callable[..., Json],
-    *,
-    error: Json,
-    headers: tuple[Json, ...],
-) -> dict[tuple[str, str], Json]:
-    """Return the operations, made with the functions of the document; ``error``: of OpenAI's API;
-    ``headers``: of a request for a new message.
-    """
-    theirs = content(ref("AnthropicError"))
-    found = {
-        ("/v1/messages", "post"): operation(
-            "Create a message.",
-            tag="anthropic",
-            body=ref("MessageRequest"),
-            answers={"200": content(ref("AnthropicMessage"), stream=True)},
-            errors=("404", "422", "502", "504", "529"),
-            error=theirs,
-            parameters=headers,
-        ),
-        ("/v1/messages/count_tokens", "post"): operation(
-            "Estimate the tokens of a message.",
-            tag="anthropic",
-            body=ref("MessageTokensRequest"),
-            answers={"200": content(ref("MessageTokens"))},
-            errors=("404",),
-            error=theirs,
-        ),
-        ("/v1/embeddings", "post"): passed_on(
-            operation("Create embeddings.", **passing(error), body=ref("EmbeddingsRequest")),
-            "application/json",
-        ),
-        ("/v1/audio/speech", "post"): passed_on(
-            operation("Turn text into speech.", **passing(error), body=ref("SpeechRequest")), "*/*"
-        ),
-    }
-    for path, summary in (
-        ("transcriptions", "Transcribe a recording."),
-        ("translations", "Translate a recording into English."),
-    ):
-        one = operation(summary, **passing(error), body=ref("RecordingRequest"))
-        form = {"multipart/form-data": {"schema": ref("RecordingRequest")}}
-        one["requestBody"] = {"required": True, "content": form}
-        found[f"/v1/audio/{path}", "post"] = passed_on(one, "*/*")
-    return found
-
-
-def passing(error: Json) -> dict[str, Any]:
-    """Return what all requests that are passed through have in common."""
-    errors = ("404", "422", "502", "504")
-    return {"tag": "openai", "answers": {"200": {}}, "errors": errors, "error": error}
-
-
-def passed_on(found: Json, kind: str) -> Json:
-    """Return an operation with the type of the provider's answer."""
+def passed_on(kind: str, summary: str, **more: Any) -> Json:
+    """Describe what a provider answers, with the type ``kind``."""
+    found = of_openai(summary, answers={"200": {}}, errors=("404", "422", "502", "504"), **more)
     found["responses"]["200"]["content"] = {kind: {"schema": ANY if "json" in kind else STRING}}
     return found
+
+
+def recorded(summary: str) -> Json:
+    """Describe what a provider makes of a recording, which is sent as a form."""
+    found = passed_on("*/*", summary, body=ref("RecordingRequest"))
+    form = {"multipart/form-data": {"schema": ref("RecordingRequest")}}
+    found["requestBody"] = {"required": True, "content": form}
+    return found
+
+
+of_anthropic = partial(operation, tag="anthropic", error=content(ref("AnthropicError")))
+OPERATIONS: Operations = {
+    ("/v1/messages", "post"): of_anthropic(
+        "Create a message.",
+        body=ref("MessageRequest"),
+        answers={"200": content(ref("AnthropicMessage"), stream=True)},
+        errors=("404", "422", "502", "504", "529"),
+        parameters=(SESSION, IDEMPOTENCY),
+    ),
+    ("/v1/messages/count_tokens", "post"): of_anthropic(
+        "Estimate the tokens of a message.",
+        body=ref("MessageTokensRequest"),
+        answers={"200": content(ref("MessageTokens"))},
+        errors=("404",),
+    ),
+    ("/v1/embeddings", "post"): passed_on(
+        "application/json", "Create embeddings.", body=ref("EmbeddingsRequest")
+    ),
+    ("/v1/audio/speech", "post"): passed_on(
+        "*/*", "Turn text into speech.", body=ref("SpeechRequest")
+    ),
+    ("/v1/audio/transcriptions", "post"): recorded("Transcribe a recording."),
+    ("/v1/audio/translations", "post"): recorded("Translate a recording into English."),
+}

@@ -1,14 +1,20 @@
 """OpenAPI operations of ``/v1/responses``, for ``channels_app/api/endpoint_operations.py``."""
 
-from collections.abc import Callable
-from typing import Any
-
+from channels_app.api.operations import (
+    IDEMPOTENCY,
+    SESSION,
+    Operations,
+    content,
+    of_openai,
+    parameter,
+)
 from channels_app.api.shapes import (
     ANY,
     FLAG,
     INTEGER,
     STRING,
     Json,
+    complete,
     listed,
     nullable,
     ref,
@@ -62,77 +68,55 @@ SCHEMAS: dict[str, Json] = {
         error=nullable(ANY),
         incomplete_details=nullable(ANY),
     ),
-    "ResponseDeleted": shape(("id", "object", "deleted"), id=STRING, object=STRING, deleted=FLAG),
-    "ResponseItems": shape(
-        ("object", "data", "first_id", "last_id", "has_more"),
-        object=STRING,
-        data=listed(ANY),
-        first_id=STRING,
-        last_id=STRING,
-        has_more=FLAG,
+    "ResponseDeleted": complete(id=STRING, object=STRING, deleted=FLAG),
+    "ResponseItems": complete(
+        object=STRING, data=listed(ANY), first_id=STRING, last_id=STRING, has_more=FLAG
     ),
 }
 
 
-def operations(
-    operation: Callable[..., Json],
-    content: Callable[..., Json],
-    parameter: Callable[..., Json],
-    *,
-    error: Json,
-    headers: tuple[Json, ...],
-) -> dict[tuple[str, str], Json]:
-    """Return the operations, made with the functions of the document; ``headers``: of a request
-    for a new response.
-    """
-    one = parameter("response", "path", schema=RESPONSE_ID)
-    count: Json = {**STRING, "pattern": "^[0-9]{0,15}$"}
-    common: dict[str, Any] = {"tag": "openai", "error": error}
-    return {
-        ("/v1/responses", "post"): operation(
-            "Create a response.",
-            body=ref("ResponseRequest"),
-            answers={"200": content(ref("Response"), stream=True)},
-            errors=("404", "422", "502", "504"),
-            parameters=headers,
-            **common,
+ONE = parameter("response", "path", schema=RESPONSE_ID)
+COUNT: Json = {**STRING, "pattern": "^[0-9]{0,15}$"}
+OPERATIONS: Operations = {
+    ("/v1/responses", "post"): of_openai(
+        "Create a response.",
+        body=ref("ResponseRequest"),
+        answers={"200": content(ref("Response"), stream=True)},
+        errors=("404", "422", "502", "504"),
+        parameters=(SESSION, IDEMPOTENCY),
+    ),
+    ("/v1/responses/{response}", "get"): of_openai(
+        "Read a response, or stream its events after a number.",
+        answers={"200": content(ref("Response"), stream=True)},
+        errors=("404",),
+        parameters=(
+            ONE,
+            parameter("include[]", "query", schema=listed(INCLUDED)),
+            parameter("stream", "query"),
+            parameter("starting_after", "query", schema=COUNT),
         ),
-        ("/v1/responses/{response}", "get"): operation(
-            "Read a response, or stream its events after a number.",
-            answers={"200": content(ref("Response"), stream=True)},
-            errors=("404",),
-            parameters=(
-                one,
-                parameter("include[]", "query", schema=listed(INCLUDED)),
-                parameter("stream", "query"),
-                parameter("starting_after", "query", schema=count),
-            ),
-            **common,
+    ),
+    ("/v1/responses/{response}", "delete"): of_openai(
+        "Delete a response.",
+        answers={"200": content(ref("ResponseDeleted"))},
+        errors=("404",),
+        parameters=(ONE,),
+    ),
+    ("/v1/responses/{response}/cancel", "post"): of_openai(
+        "Cancel a response; its partial output is kept.",
+        answers={"200": content(ref("Response"))},
+        errors=("404", "408", "413"),
+        parameters=(ONE,),
+    ),
+    ("/v1/responses/{response}/input_items", "get"): of_openai(
+        "List the input of a response.",
+        answers={"200": content(ref("ResponseItems"))},
+        errors=("404",),
+        parameters=(
+            ONE,
+            parameter("order", "query", schema={**STRING, "enum": ["asc", "desc"]}),
+            parameter("after", "query"),
+            parameter("limit", "query", schema=UP_TO_100),
         ),
-        ("/v1/responses/{response}", "delete"): operation(
-            "Delete a response.",
-            answers={"200": content(ref("ResponseDeleted"))},
-            errors=("404",),
-            parameters=(one,),
-            **common,
-        ),
-        ("/v1/responses/{response}/cancel", "post"): operation(
-            "Cancel a response; its partial output is kept.",
-            answers={"200": content(ref("Response"))},
-            errors=("404", "408", "413"),
-            parameters=(one,),
-            **common,
-        ),
-        ("/v1/responses/{response}/input_items", "get"): operation(
-            "List the input of a response.",
-            answers={"200": content(ref("ResponseItems"))},
-            errors=("404",),
-            parameters=(
-                one,
-                parameter("order", "query", schema={**STRING, "enum": ["asc", "desc"]}),
-                parameter("after", "query"),
-                parameter("limit", "query", schema=UP_TO_100),
-            ),
-            **common,
-        ),
-    }
+    ),
+}

@@ -43,6 +43,11 @@ def shape(required: tuple[str, ...] = (), **properties: Json) -> Json:
     return {**found, "required": list(required)} if required else found
 
 
+def complete(**properties: Json) -> Json:
+    """Return the schema of an object that has all of these fields."""
+    return shape(tuple(properties), **properties)
+
+
 def nullable(schema: Json) -> Json:
     """Return the schema of the same or null; OpenAPI 3.0 has the word beside a type only."""
     if "anyOf" in schema:
@@ -97,15 +102,8 @@ SCHEMAS: Json = {
     "EndpointError": shape(
         ("ok", "status", "error"), ok=FLAG, status=INTEGER, error=STRING, field=STRING
     ),
-    "OpenAIError": shape(
-        ("error",),
-        error=shape(
-            ("message", "type", "param", "code"),
-            message=STRING,
-            type=STRING,
-            param=nullable(STRING),
-            code=nullable(STRING),
-        ),
+    "OpenAIError": complete(
+        error=complete(message=STRING, type=STRING, param=nullable(STRING), code=nullable(STRING))
     ),
     "Inbound": says(
         shape(
@@ -134,14 +132,7 @@ SCHEMAS: Json = {
         images=listed(STRING),
         image=STRING,
     ),
-    "Uploaded": shape(
-        ("ok", "id", "name", "size", "type"),
-        ok=FLAG,
-        id=STRING,
-        name=STRING,
-        size=INTEGER,
-        type=STRING,
-    ),
+    "Uploaded": complete(ok=FLAG, id=STRING, name=STRING, size=INTEGER, type=STRING),
     "RunName": shape(("run_id",), run_id=PUBLIC, user_id=optional(256)),
     "Stopped": shape(("ok", "cancelled"), ok=FLAG, status=INTEGER, cancelled=FLAG, run_id=STRING),
     "ChatMessage": shape(
@@ -171,8 +162,7 @@ SCHEMAS: Json = {
         n=nullable({"type": "integer", "minimum": 1, "maximum": 1}),
         user=nullable({**STRING, "maxLength": 256}),
     ),
-    "ChatCompletion": shape(
-        ("id", "object", "created", "model", "choices", "usage"),
+    "ChatCompletion": complete(
         id=STRING,
         object=STRING,
         created=INTEGER,
@@ -180,14 +170,8 @@ SCHEMAS: Json = {
         choices=listed(ANY, minItems=1, maxItems=1),
         usage=ANY,
     ),
-    "Model": shape(
-        ("id", "object", "created", "owned_by"),
-        id=STRING,
-        object=STRING,
-        created=INTEGER,
-        owned_by=STRING,
-    ),
-    "Models": shape(("object", "data"), object=STRING, data=listed(ref("Model"))),
+    "Model": complete(id=STRING, object=STRING, created=INTEGER, owned_by=STRING),
+    "Models": complete(object=STRING, data=listed(ref("Model"))),
     "UiMessage": shape(
         ("role", "parts"),
         id=STRING,
@@ -227,12 +211,8 @@ SCHEMAS: Json = {
             **dict.fromkeys(MEDIA, BRIDGE_MEDIA),
         )
     ),
-    "Queued": shape(("ok", "status", "request_id"), ok=FLAG, status=INTEGER, request_id=STRING),
+    "Queued": complete(ok=FLAG, status=INTEGER, request_id=STRING),
     "JsonRpc": shape(("jsonrpc",), jsonrpc=STRING, method=STRING, params=ANY),
-    "JsonRpcError": shape(
-        ("jsonrpc", "error"),
-        jsonrpc=STRING,
-        error=shape(("code", "message"), code=INTEGER, message=STRING),
-    ),
+    "JsonRpcError": complete(jsonrpc=STRING, error=complete(code=INTEGER, message=STRING)),
     "Health": shape(("ok",), ok=FLAG, problems=listed(STRING)),
 }

@@ -6,7 +6,7 @@ own rules; it never replaces them ([RO3]). Errors name the field by its path.
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,14 +120,18 @@ def tool_result(value: Json, field: str, called: set[str]) -> Json:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def parts(value: Any, field: str, *, with_pictures: bool) -> str | list[Json]:
-    """Check the content; return text as one string, or a list of parts when it has pictures."""
+def parts(
+    value: Any, field: str, *, with_pictures: bool, check: Callable[..., Json] | None = None
+) -> str | list[Json]:
+    """Check the content; return text as one string, or a list of parts when it has pictures.
+    ``check``: of one part; of chat completions unless given.
+    """
     if isinstance(value, str):
         return text(value, field)
     if not isinstance(value, list):
         raise refused("must be a string or a list of parts", field)
     found = [
-        part(each, f"{field}[{number}]", with_pictures=with_pictures)
+        (check or part)(each, f"{field}[{number}]", with_pictures=with_pictures)
         for number, each in enumerate(value)
     ]
     if all(each["type"] == "text" for each in found):

@@ -1,5 +1,6 @@
 """The tools that a client offers and runs itself: their shape, size, and finite schemas ([RO4])."""
 
+from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
@@ -8,26 +9,37 @@ from channels_app.asgi.chat_messages import Json, name, refused, text
 from core.lib.text import is_number
 
 MAX_TOOLS = 128
+TOO_MANY = f"holds more than {MAX_TOOLS} tools"
 # Keywords whose schemas are about the same value, not about a part of it.
 WHOLE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 MAX_NODES = 10_000
 MAX_DEPTH = 32
 
 
-def checked(value: Any, *, field: str = "tools") -> list[Json]:
+def checked(value: Any) -> list[Json]:
     """Convert ``value`` to tools for the model. Raises RefusedError that names the invalid
     field.
     """
+    return converted(value, tool)
+
+
+def converted(value: Any, convert: Callable[[Any, str], Json]) -> list[Json]:
+    """Convert a list of tools, each by ``convert`` (tool, its path). Raises RefusedError."""
     if value is None:
         return []
+    found = [convert(item, f"tools[{number}]") for number, item in enumerate(bounded(value))]
+    if len({item["function"]["name"] for item in found}) != len(found):
+        raise refused("holds the same name twice", "tools")
+    return found
+
+
+def bounded(value: Any, field: str = "tools") -> list[Any]:
+    """Check a list of tools before anything in it is read. Raises RefusedError."""
     if not isinstance(value, list):
         raise refused("must be a list", field)
     if len(value) > MAX_TOOLS:
-        raise refused(f"holds more than {MAX_TOOLS} tools", field)
-    found = [tool(item, f"{field}[{number}]") for number, item in enumerate(value)]
-    if len({item["function"]["name"] for item in found}) != len(found):
-        raise refused("holds the same name twice", field)
-    return found
+        raise refused(TOO_MANY, field)
+    return value
 
 
 def tool(value: Any, field: str) -> Json:
@@ -37,16 +49,22 @@ def tool(value: Any, field: str) -> Json:
     given = value.get("function")
     if not isinstance(given, dict):
         raise refused("must be an object", f"{field}.function")
-    function: Json = {"name": name(given.get("name"), f"{field}.function.name")}
+    own = name(given.get("name"), f"{field}.function.name")
+    return {"type": "function", "function": function_of(own, given, f"{field}.function")}
+
+
+def function_of(own: str, given: Json, field: str) -> Json:
+    """Check what a function has besides its name ``own``."""
+    function: Json = {"name": own}
     if given.get("description") is not None:
-        function["description"] = text(given["description"], f"{field}.function.description")
+        function["description"] = text(given["description"], f"{field}.description")
     if given.get("parameters") is not None:
-        function["parameters"] = schema(given["parameters"], f"{field}.function.parameters")
+        function["parameters"] = schema(given["parameters"], f"{field}.parameters")
     if given.get("strict") is not None:
         if not isinstance(given["strict"], bool):
-            raise refused("must be true or false", f"{field}.function.strict")
+            raise refused("must be true or false", f"{field}.strict")
         function["strict"] = given["strict"]
-    return {"type": "function", "function": function}
+    return function
 
 
 def schema(value: Any, field: str) -> Json:

@@ -53,11 +53,9 @@ class Seen:
             raise RefusedError(400, f"{LAST_EVENT} must be the id of an event.", field=LAST_EVENT)
         return cls(run_id, number_of(number, LAST_EVENT))
 
-    def in_run(self, run: Run, *, is_named: bool) -> int:
-        """Return the number in ``run``; 0 if it is another run's."""
-        if self.run_id:
-            return self.number if self.run_id == run.public_id else 0
-        return self.number if is_named else 0
+    def in_run(self, run: Run) -> int:
+        """Return the number in ``run``, which the request names; 0 if it is another run's."""
+        return self.number if self.run_id in ("", run.public_id) else 0
 
 
 class ChatEndpoint(RunEndpoint[Frame]):
@@ -246,7 +244,7 @@ def rest_of(session: ChatSession, seen: Seen, named: Run | None) -> Cut | None:
     something, the newest.
     """
     if named is not None:
-        return Cut(named, seen.in_run(named, is_named=True))
+        return Cut(named, seen.in_run(named))
     own = Run.objects.filter(session=session)
     if seen.run_id and (run := own.filter(public_id=seen.run_id).first()):
         return Cut(run, seen.number, tool_questions.follower(run.pk))

@@ -1,10 +1,13 @@
 """The HTTP status of a failed run, and the headers that tell a client whether to repeat it."""
 
 import math
+from collections.abc import Callable
 
 from channels_app.asgi import http
 from channels_app.client_api.run_adapter import Failure
 from core.providers.failures import KINDS, Kind
+
+Rates = Callable[[http.Headers], http.Headers]
 
 KIND_OF_NAME = {kind.name: kind for kind in KINDS.values()}
 OWN_STATUS = {"too_long": 504, "internal": 500}
@@ -56,8 +59,10 @@ def repeats(failure: Failure) -> dict[str, str]:
     return headers
 
 
-def headers_of(failure: Failure) -> http.Headers:
-    """Return these headers, with OpenAI's rate limits where the failure is one."""
+def headers_of(failure: Failure, limits: Rates = rates) -> http.Headers:
+    """Return these headers, with an API's rate limits where the failure is one: OpenAI's, unless
+    others are named.
+    """
     kind, headers = kind_of(failure), repeats(failure)
     is_limited = kind is not None and kind.is_retried and kind.status == 429
-    return {**rates(headers), **headers} if is_limited else headers
+    return {**limits(headers), **headers} if is_limited else headers

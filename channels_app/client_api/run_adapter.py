@@ -142,6 +142,7 @@ class RunAdapter(ABC, Generic[Frame]):
         # It ended with an error, because the text that was sent is not that of the answer.
         self.is_void = False
         self._has_acted = False
+        self._running: list[str] = []  # calls that the gateway makes itself
         # The text that was sent and the one that was to be sent, by key; kept for JSON only.
         self._json: dict[str, tuple[str, str]] | None = {} if config.wants_json else None
         self._has_begun = False
@@ -234,8 +235,8 @@ class RunAdapter(ABC, Generic[Frame]):
         """Show a call that the gateway makes itself."""
         return []
 
-    def own_result(self, data: Mapping[str, object]) -> list[Frame]:
-        """Show the end of such a call: ``id``, ``status``, ``output``."""
+    def own_result(self, call_id: str, data: Mapping[str, object]) -> list[Frame]:
+        """Show the end of such a call: ``status``, ``output``."""
         return []
 
     def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
@@ -267,6 +268,11 @@ class RunAdapter(ABC, Generic[Frame]):
         return []
 
     # The same for all protocols.
+
+    def end_calls(self, status: str) -> list[Frame]:
+        """Show the end of the gateway's own calls that have not ended."""
+        running, self._running = self._running, []
+        return [frame for each in running for frame in self.own_result(each, {"status": status})]
 
     def first(self, key: str) -> bool:
         """Return whether this is the first time; clients show a repeated part twice."""
@@ -354,7 +360,9 @@ class RunAdapter(ABC, Generic[Frame]):
             return []
         name = message.props.get("name") or ""
         is_own = name not in self.client_tools
-        self._has_acted = self._has_acted or is_own
+        if is_own:
+            self._has_acted = True
+            self._running.append(call_id)
         show = self.own_call if is_own else self.client_call
         return show(call_id, name, message.props.get("arguments") or "{}")
 
@@ -364,10 +372,19 @@ class RunAdapter(ABC, Generic[Frame]):
             case "stream_start":
                 return self.started(data)
             case "tool_end":
-                return self.own_result(data)
+                return self._tool_end(data)
+            case "message_start" | "message_end" | "block_start" | "block_end":
+                return []
             case "stream_end":
                 return self._end(data)[1]
         return self.event(message)
+
+    def _tool_end(self, data: Mapping[str, object]) -> list[Frame]:
+        call_id = str(data.get("id") or "")
+        if call_id not in self._running:
+            return []
+        self._running.remove(call_id)
+        return self.own_result(call_id, data)
 
     def _end(self, data: Mapping[str, object]) -> tuple[int, list[Frame]]:
         self.has_ended = True

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 from abc import abstractmethod
-from collections.abc import AsyncGenerator
-from typing import Generic, TypeVar
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 
@@ -29,7 +29,6 @@ HEAD_SECONDS = 45.0
 # Of a client whose request was not answered before its process was stopped.
 RESTART_SECONDS = "2"
 RESTARTS_NOW = "The gateway restarts. Try again in a moment."
-IN_TRANSCRIPT = "its answer is in the transcript."
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
@@ -63,8 +62,8 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Answer a run that failed before its first text with an error status."""
         raise NotImplementedError
 
-    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
-        """Answer a finished run that is not streamed. ``log``: all its events."""
+    async def whole(self, work: Work, log: list[MessageDict]) -> Mapping[str, Any] | Failure:
+        """Return the answer of a finished run that is not streamed. ``log``: all its events."""
         raise NotImplementedError
 
     def log_of(
@@ -139,7 +138,11 @@ class RunEndpoint(Endpoint, Generic[Frame]):
             patience=event_stream.ANSWER_SECONDS,
         )
         if end == "done":
-            await self.answer_log(work, found)
+            whole = await self.whole(work, found)
+            if isinstance(whole, Failure):
+                await self.answer_failure(work, whole)
+            else:
+                await self.answer(200, whole, self.headers_of(work))
             return
         if end == "stops":
             raise await self.left(work, has_acted=has_acted(work, found))
@@ -158,12 +161,17 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         if work.keep or not has_acted:
             await stop(work)
             return RefusedError(503, RESTARTS_NOW, headers=headers)
-        text = f"{event_stream.RESTARTS} Its id is {work.run.public_id}; {IN_TRANSCRIPT}"
-        return RefusedError(503, text, headers={**headers, **http.NO_REPEAT})
+        return RefusedError(503, goes_on(work), headers={**headers, **http.NO_REPEAT})
 
     def seen(self) -> int:
         """Return the number in ``Last-Event-ID``; 0 without one. Raises RefusedError 400."""
         return number_of(self.request.header("last-event-id"), "Last-Event-ID")
+
+
+def goes_on(work: Work) -> str:
+    """Return what a client is told whose process is stopped, and whose run is not."""
+    name = work.run.public_id
+    return f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
 
 
 def number_of(value: str, field: str) -> int:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from allowlist.models import ApiKey
 from channels_app.asgi.principal import Principal
 from channels_app.tool_requests import asking, deciding
@@ -112,9 +110,11 @@ def are_waiting_of(caller: Principal) -> bool:
     return ToolCall.objects.filter(state=State.WAITING, run__user=caller.person).exists()
 
 
-def waiting_in(session: ChatSession, caller: Principal) -> list[Question]:
-    """Return the open questions of a conversation. May block on the database."""
-    rows = tool_calls.waiting().filter(run__session=session).order_by("id")
+def waiting(caller: Principal, **where: object) -> list[Question]:
+    """Return the open questions of a paused ``run``, or of a conversation (``run__session``). May
+    block on the database.
+    """
+    rows = tool_calls.waiting().filter(**where).order_by("id")
     return [question_of(row, caller) for row in rows]
 
 
@@ -219,13 +219,7 @@ def answer(
     if "expired" in problems.values():
         deciding.look(now=now)  # the run goes on without the call
         run = follower(paused)
-    return Resumed(run, of_paused(paused, caller), problems)
-
-
-def of_paused(run_id: int, caller: Principal) -> list[Question]:
-    """Return the open questions of a paused run."""
-    rows = tool_calls.waiting().filter(run=run_id).order_by("id")
-    return [question_of(row, caller) for row in rows]
+    return Resumed(run, waiting(caller, run=paused), problems)
 
 
 def follower(run_id: int) -> Run | None:
@@ -259,11 +253,3 @@ def before(run: Run) -> Before:
 def state_of(state: str) -> str:
     """Return how a question was decided: allowed, denied or expired."""
     return state if state in (State.DENIED, State.EXPIRED) else State.ALLOWED
-
-
-def arguments_of(question: Question) -> object:
-    """Return the arguments of a call; text that is no JSON stays text."""
-    try:
-        return orjson.loads(question.arguments)
-    except orjson.JSONDecodeError:
-        return question.arguments

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from django.conf import settings
 from django.utils.translation import get_language, gettext, gettext_noop, ngettext
@@ -56,6 +57,13 @@ NO_SCOPE = "This key has no scope 'admin:requests'."
 NO_USAGE = gettext_noop("Usage is shown to listed people: ask the owner to add this address.")
 NOT_OWNER = gettext_noop("Only the owner can do that.")
 BY_OPEN_LIST = "came in by an open list"
+# The answers to a sender that an open list lets in: they are not the person with the list.
+FOR_LISTED = {
+    "usage": NO_USAGE,
+    "reminders": reminders.NOT_LISTED,
+    "timezone": reminders.NOT_LISTED,
+    "connections": connections.NOT_LISTED,
+}
 
 Decide = Callable[[str, Choice], str]
 
@@ -138,10 +146,12 @@ def answered_at_once(text: str) -> Command | None:
 
 def carry_out(asked: Asked) -> str:
     """Carry out a command; return the answer. Inside the transaction that stored the message."""
+    name = asked.command.name
     with spoken(asked.user.language or get_language() or ""):
-        text = ANSWERS[asked.command.name](asked)
+        is_refused = name in FOR_LISTED and not asked.listed
+        text = gettext(FOR_LISTED[name]) if is_refused else ANSWERS[name](asked)
     InboundMessage.objects.filter(id=asked.message.id).update(
-        state=InboundMessage.State.ANSWERED, note=f"command /{asked.command.name}"
+        state=InboundMessage.State.ANSWERED, note=f"command /{name}"
     )
     if not text or asked.command.in_response:
         return text
@@ -314,20 +324,12 @@ def model(asked: Asked) -> str:
 
 
 def usage(asked: Asked) -> str:
-    """``/usage``: the person's tokens, their cost, and budgets. Not for a sender that an open list
-    lets in, who is somebody else.
-    """
-    if not asked.listed:
-        return gettext(NO_USAGE)
+    """``/usage``: the person's tokens, their cost, and budgets."""
     return usage_reports.summary(asked.user, asked.now)
 
 
 def list_reminders(asked: Asked) -> str:
-    """``/reminders``, ``/reminders pause 2``: the person's schedules. Not for a sender that an open
-    list lets in, who is somebody else.
-    """
-    if not asked.listed:
-        return gettext(reminders.NOT_LISTED)
+    """``/reminders``, ``/reminders pause 2``: the person's schedules."""
     said, rows = lists.obey(asked.user, asked.session, asked.command.argument, now=asked.now)
     asked.schedules.extend(rows)
     return said
@@ -335,17 +337,11 @@ def list_reminders(asked: Asked) -> str:
 
 def time_zone(asked: Asked) -> str:
     """``/timezone``, ``/timezone Berlin``: the person's time zone."""
-    if not asked.listed:
-        return gettext(reminders.NOT_LISTED)
     return reminders.time_zone(asked.user, asked.command.argument, now=asked.now)
 
 
 def list_connections(asked: Asked) -> str:
-    """``/connections``, ``/connections remove notes``: the person's accounts at MCP servers. Not
-    for a sender that an open list lets in, who is somebody else.
-    """
-    if not asked.listed:
-        return gettext(connections.NOT_LISTED)
+    """``/connections``, ``/connections remove notes``: the person's accounts at MCP servers."""
     return connections.obey(asked.user, asked.command.argument, now=asked.now)
 
 
@@ -362,19 +358,9 @@ def requests(asked: Asked) -> str:
     return "\n".join(lines) or gettext("There are no unknown requests.")
 
 
-def approve(asked: Asked) -> str:
-    """``/approve <id>``, for owners."""
-    return decision(asked, "approve")
-
-
-def deny(asked: Asked) -> str:
-    """``/deny <id>``, for owners."""
-    return decision(asked, "deny")
-
-
 def decision(asked: Asked, choice: Choice) -> str:
-    """Decide the request that the argument names; for owners by a listed identity or a credential
-    that may."""
+    """``/approve <id>``, ``/deny <id>``: for owners by a listed identity or a credential that
+    may."""
     if asked.user.is_owner and not asked.of_decider:
         note_refusal(asked, "request.refused", asked.command.argument)
         return NO_SCOPE if asked.listed else gettext(NOT_OWNER)
@@ -413,6 +399,6 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "timezone": time_zone,
     "connections": list_connections,
     "requests": requests,
-    "approve": approve,
-    "deny": deny,
+    "approve": partial(decision, choice="approve"),
+    "deny": partial(decision, choice="deny"),
 }

@@ -18,7 +18,7 @@ def render_growing(text: str) -> list[Block]:
     return blocks_of(split(live_view(text), growing=True))
 
 
-def render_rich(text: str, *, growing: bool) -> list[Block]:
+def render_rich(text: str, *, growing: bool = False) -> list[Block]:
     """Convert Markdown to one rich message ([C13]): ``rich`` has the blocks of the Bot API, and the
     rest is the first message of the ordinary form, with ``more`` for those after it. The ordinary
     messages where there is no rich one.

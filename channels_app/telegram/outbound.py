@@ -48,9 +48,10 @@ class TelegramOutbound:
 
     max_download_bytes: int = bot_api.MOST_DOWNLOAD_BYTES
 
-    def render(self, text: str) -> list[Block]:
-        """Convert Markdown to text and entities."""
-        return adapter.render(text)
+    render = staticmethod(adapter.render)
+    render_growing = staticmethod(adapter.render_growing)
+    render_rich = staticmethod(adapter.render_rich)
+    render_one = staticmethod(adapter.render_one)
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
         return await self._send(account, Target(target.chat, target.thread), block)
@@ -59,24 +60,12 @@ class TelegramOutbound:
         """Send a reply; without the reference when that message is deleted."""
         return await self._send(account, target, block)
 
-    def render_growing(self, text: str) -> list[Block]:
-        """Convert an unfinished text as ``render`` does."""
-        return adapter.render_growing(text)
-
     def takes_rich(self, account: Account) -> bool:
         """Return whether the account's setting is ``rich``, unless its Bot API has no such
         messages.
         """
         is_wanted = account.config.get("answers") == "rich"
         return is_wanted and without_rich.get(place_of(account)) is None
-
-    def render_rich(self, text: str, *, growing: bool = False) -> list[Block]:
-        """Convert Markdown to one rich message, if that shows more than text does."""
-        return adapter.render_rich(text, growing=growing)
-
-    def render_one(self, text: str) -> Block | None:
-        """Convert Markdown to one message, in MarkdownV2."""
-        return adapter.render_one(text)
 
     async def _send(self, account: Account, target: Target, block: Block) -> str:
         async def send(block: Block) -> Any:

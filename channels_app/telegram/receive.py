@@ -39,12 +39,6 @@ BOT_SECONDS = 3600.0
 LATE_NAME = 600
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
-CHOICES: dict[str, deciding.Choice] = {
-    asking.ONCE: "once",
-    asking.HOUR: "hour",
-    asking.ALWAYS: "always",
-    asking.DENY: "deny",
-}
 BROKEN = "Something went wrong in the gateway. Its log says what."
 NOT_LISTED = gettext_noop("Only listed people have reminders.")
 
@@ -428,13 +422,14 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
         return phrases.in_language(
             deciding.TEXTS["edit" if link else "gone"], asking.language_of(person)
         )
-    if choice not in CHOICES:
+    known = deciding.known_choice(choice)
+    if known is None:
         return phrases.in_language(deciding.TEXTS["gone"], asking.language_of(person))
     decision = deciding.decide(
         call_id=call_id,
         digest=digest,
         by=person,
-        choice=CHOICES[choice],
+        choice=known,
         via=row.channel,
         now=timezone.now(),
     )

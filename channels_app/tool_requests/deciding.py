@@ -25,6 +25,7 @@ from core.tools.mcp.oauth import sign_ins
 
 State = ToolCall.State
 Choice = Literal["once", "hour", "always", "deny"]
+CHOICES: tuple[Choice, ...] = ("once", "hour", "always", "deny")
 Outcome = Literal[
     "allowed",
     "denied",
@@ -118,6 +119,11 @@ def decide(
         show(row)
         record(row, by=by, via=via, now=now)
     return Decision("denied" if choice == "deny" else "allowed", row)
+
+
+def known_choice(word: str) -> Choice | None:
+    """Return a word as a decision about a call; None for any other word."""
+    return next((each for each in CHOICES if each == word), None)
 
 
 def others_of(row: ToolCall) -> list[ToolCall]:

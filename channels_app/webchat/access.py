@@ -67,14 +67,10 @@ def by_session(session_key: str) -> Principal | None:
     return None if user is None else Principal(user, session_key=session_key)
 
 
-def by_key(*, token: str, address: str) -> Principal:
-    """Return the holder of the key. Raises RefusedError 401, 403 or 429."""
-    return caller_of(token=token, scope=ApiKey.Scope.CHAT, address=address)
-
-
 def by_keys(asked: list[tuple[str, str]]) -> list[Principal | Exception]:
-    """Return the holder of each key (token, address), or the RefusedError of :func:`by_key`."""
-    return [attempt(partial(by_key, token=token, address=address)) for token, address in asked]
+    """Return the holder of each key (token, address), or the RefusedError of :func:`caller_of`."""
+    check = partial(caller_of, scope=ApiKey.Scope.CHAT)
+    return [attempt(partial(check, token=token, address=address)) for token, address in asked]
 
 
 def is_still(principal: Principal) -> bool:

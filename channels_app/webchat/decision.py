@@ -6,9 +6,8 @@ a browser when another person uses it: the page that it opens decides for the ow
 there only.
 """
 
-from django.contrib.auth.views import redirect_to_login
+from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -20,6 +19,7 @@ from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from channels_app.intake import decisions
 from channels_app.owner import notices
+from channels_app.webchat.views import person
 from core.lib.ids import is_public_id
 from core.lib.text import as_sentence
 from core.models import User
@@ -40,11 +40,10 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-def unknown_request(request: HttpRequest, public_id: str) -> HttpResponseBase:
+@login_required
+def unknown_request(request: HttpRequest, public_id: str) -> HttpResponse:
     """Do as :func:`decision` for the owner who is signed in. 404 for others, as for none."""
-    user = request.user
-    if not isinstance(user, User):
-        return redirect_to_login(request.get_full_path())
+    user = person(request)
     rows = UnknownRequest.objects.select_related("account", "decided_by")
     may_look = user.is_owner and is_public_id(public_id)
     row = rows.filter(public_id=public_id).first() if may_look else None

@@ -18,8 +18,9 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
 
 from allowlist import account_audit
+from allowlist.models import ApiKey
 from channels_app.asgi import http, quota, throttling
-from channels_app.asgi.authentication import count_address
+from channels_app.asgi.authentication import caller_of, count_address
 from channels_app.asgi.bodies import Body
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, Receive, RefusedError, Request, Scope
@@ -129,7 +130,7 @@ def authenticated_user(request: Request, *, writes: bool) -> User:
     header = request.header("authorization")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.header("x-api-key")
     if key:
-        holder = access.by_key(token=key, address=request.address).user
+        holder = caller_of(token=key, scope=ApiKey.Scope.CHAT, address=request.address).user
         if holder is None:
             raise RefusedError(403, "A bridge sends files as data URLs.")
         return holder

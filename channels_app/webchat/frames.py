@@ -18,7 +18,6 @@ CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_SEQ = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 KINDS = ("image", "audio", "video")
-CALL_CHOICES: tuple[deciding.Choice, ...] = ("once", "hour", "always", "deny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +185,11 @@ def decide(value: dict[str, Any]) -> Decide:
 
 def decide_call(value: dict[str, Any]) -> DecideCall:
     """Parse a decision about a call of a tool. Raises RefusedError."""
-    choice = known_choice(text(value, "choice", 32, required=True))
+    choice = deciding.known_choice(text(value, "choice", 32, required=True))
     if choice is None:
-        raise RefusedError(400, f"choice is one of {', '.join(CALL_CHOICES)}.", field="choice")
+        raise RefusedError(400, f"choice is one of {', '.join(deciding.CHOICES)}.", field="choice")
     name = text(value, "tool_call", 64, required=True)
     return DecideCall(name, text(value, "digest", 64, required=True), choice)
-
-
-def known_choice(word: str) -> deciding.Choice | None:
-    """Return a word as a decision about a call; None for any other word."""
-    return next((each for each in CALL_CHOICES if each == word), None)
 
 
 def visible(value: dict[str, Any]) -> Visible:

@@ -13,7 +13,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from channels_app.tool_requests import asking, deciding
-from channels_app.webchat import frames
 from core.conversations import tool_calls
 from core.lib.ids import is_public_id
 from core.models import ToolCall, User
@@ -35,7 +34,7 @@ def tool_call(request: HttpRequest, public_id: str) -> HttpResponseBase:
         return redirect_to_login(request.path)
     row, said = call_of(public_id, user), ""
     if request.method == "POST":
-        choice = frames.known_choice(request.POST.get("choice", ""))
+        choice = deciding.known_choice(request.POST.get("choice", ""))
         if choice is None:
             return HttpResponseBadRequest("A decision must be a POST with a choice.")
         decision = deciding.decide(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
 from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
-from django.contrib.auth.views import redirect_to_login
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
@@ -58,10 +58,9 @@ class BadRequestError(ValueError):
 
 @never_cache
 @require_GET
+@login_required
 def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
     """Show the web chat; without a session, redirect to sign-in and back."""
-    if not request.user.is_authenticated:
-        return redirect_to_login(request.get_full_path(), settings.LOGIN_URL)
     user = person(request)
     session = inbox.own_session(user=user, session_id=session_id)
     answering = choices.of_session(session) if session else choices.of_new_chat(user)

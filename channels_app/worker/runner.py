@@ -230,7 +230,7 @@ class Runner:
             self._places.take()
         work = {
             "run": self._execute,
-            "cancel": self._cancel_queued,
+            "cancel": lambda run_id: in_thread(end_queued, run_id),
             "batch": self._flush,
             "ack": typing_and_reactions.refresh,
             "delivery": self._deliver,
@@ -477,15 +477,12 @@ class Runner:
                 self._seen.append(run.id)
                 await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
 
-    async def _cancel_queued(self, run_id: int) -> None:
-        await in_thread(end_queued, run_id)
-
     async def _deliver(self, delivery_id: int) -> None:
         following = await outbound.deliver(delivery_id, ended=self._delivered)
         while following is not None and not following.seconds:
             following = await outbound.deliver(following.delivery_id, ended=self._delivered)
         if following is not None:
-            self._later(following)
+            self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
 
     async def _push(self, message_id: int) -> None:
         seconds = await push.send(message_id)
@@ -498,9 +495,6 @@ class Runner:
             self._settled.append(delivery.run_id)
         elif delivery.run_id is not None and delivery.session_id is not None:
             self._spawn("ack", delivery.session_id)
-
-    def _later(self, following: outbound.Next) -> None:
-        self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
 
     async def _execute(self, run_id: int) -> None:
         """Claim a run that has a place, and hold it; give the place back if it is not for us."""

@@ -8,7 +8,7 @@ import time
 from functools import cache
 
 import psutil
-from celery import Celery, shared_task
+from celery import Celery, Task, shared_task
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 from celery.worker import state
 from django.db import Error as DatabaseFailure
@@ -121,28 +121,20 @@ def end(**_: object) -> None:
         runner().stop()
 
 
-@shared_task(name="core.runs.wake")
-def wake_run(*, row_id: int, **_: object) -> None:
-    """Hand a queued run to the runner."""
-    runner().wake("core.runs.wake", row_id)
+def waker(name: str) -> "Task[..., None]":
+    """Return the task called ``name``, which hands the id of a row to the runner."""
+
+    @shared_task(name=name)
+    def wake(*, row_id: int, **_: object) -> None:
+        runner().wake(name, row_id)
+
+    return wake
 
 
-@shared_task(name="core.runs.wake_batch")
-def wake_batch(*, row_id: int, **_: object) -> None:
-    """Hand the waiting batch of a session to the runner."""
-    runner().wake("core.runs.wake_batch", row_id)
-
-
-@shared_task(name="core.runs.wake_delivery")
-def wake_delivery(*, row_id: int, **_: object) -> None:
-    """Hand a pending delivery to the runner."""
-    runner().wake("core.runs.wake_delivery", row_id)
-
-
-@shared_task(name="core.runs.wake_push")
-def wake_push(*, row_id: int, **_: object) -> None:
-    """Hand a message to a browser to the runner."""
-    runner().wake("core.runs.wake_push", row_id)
+wake_run = waker("core.runs.wake")
+wake_batch = waker("core.runs.wake_batch")
+wake_delivery = waker("core.runs.wake_delivery")
+wake_push = waker("core.runs.wake_push")
 
 
 @shared_task(name="core.long.work")

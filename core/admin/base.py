@@ -3,16 +3,18 @@
 Texts reach a page through templates only, which escape them; no HTML is built in Python.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.contrib.admin import display
 from django.db.models import Model, QuerySet
 from django.db.models.expressions import Combinable
+from django.forms import Form
 from django.forms.utils import pretty_name
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
@@ -60,6 +62,7 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
     ``newest_by``: the column or expression, with an index, by which the list is cut into windows;
     None for a table that stays small. ``public_ids``: where a public id that is searched for may
     stand; rows with it are found in any window. ``searches_all``: whether a search reads all rows.
+    ``pages``: more pages, each with its address; ``test`` is the view ``test_view``.
     """
 
     list_per_page = 50
@@ -70,6 +73,16 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
     newest_by: Combinable | None = None
     public_ids: tuple[str, ...] = ()
     searches_all = False
+    pages: Mapping[str, str] = {}
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add :attr:`pages`; their names begin as those of Django's own pages of the table."""
+        wrap, prefix = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
+        found = [
+            path(address, wrap(getattr(self, f"{name}_view")), name=f"{prefix}_{name}")
+            for name, address in self.pages.items()
+        ]
+        return [*found, *super().get_urls()]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Return the class of the list."""
@@ -138,6 +151,15 @@ class ThemedInline(_TabularInline[M, P], Generic[M, P]):
         return formset
 
 
+class PlainForm(Form):
+    """A form of a page of our own: its inputs have the look of the dashboard."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "dashboard-input"
+
+
 class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
     """A read-only table."""
 
@@ -190,6 +212,31 @@ def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
     return show
 
 
+def annotated(name: str, description: str) -> Callable[[Any, Any], int]:
+    """Return an admin method that shows a number with which the rows of the list are annotated."""
+
+    @display(description=description)
+    def show(_: Any, row: Any) -> int:
+        return int(getattr(row, name, 0))
+
+    return show
+
+
+def shown_state(
+    field: str = "state", colours: Mapping[Any, str] | None = None
+) -> Callable[[Any, Any], SafeString]:
+    """Return an admin method that shows the state in ``field`` as a label. ``colours``: states that
+    have the colour of another one.
+    """
+
+    @display(description=field, ordering=field)
+    def show(_: Any, row: Any) -> SafeString:
+        state = getattr(row, field)
+        return state_badge((colours or {}).get(state, state), state)
+
+    return show
+
+
 def badge(text: str, colour: str = "base") -> SafeString:
     """Return a coloured label. ``colour``: base, info, success, warning, danger."""
     return render_to_string("dashboard/badge.html", {"text": text, "colour": colour})
@@ -198,12 +245,6 @@ def badge(text: str, colour: str = "base") -> SafeString:
 def state_badge(state: str, label: str = "") -> SafeString:
     """Return the state of a row as a label in the colour of that state."""
     return badge(label or state, STATE_COLOURS.get(state, "base"))
-
-
-@display(description="state", ordering="state")
-def shown_state(_: Any, row: Any) -> SafeString:
-    """Show the state of a row as a label: an admin method."""
-    return state_badge(row.state)
 
 
 STATE_COLOURS = {

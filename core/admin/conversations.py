@@ -9,7 +9,6 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
@@ -96,8 +95,9 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
 class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     """Runs; the page of one shows its events, jobs and deliveries."""
 
-    status = shown_state
     shown_text = shown("text", limit=80)
+    status = shown_state()
+    pages = {"held": "held"}
     shown_error = shown("error", limit=500)
 
     list_display = (
@@ -156,13 +156,8 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         """Require the permission to change runs."""
         return request.user.has_perm("core.change_run")
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the decision over all held runs, for the dashboard."""
-        decide = self.admin_site.admin_view(self.decide_held)
-        return [path("held", decide, name="core_run_held"), *super().get_urls()]
-
     @method_decorator(require_POST)
-    def decide_held(self, request: HttpRequest) -> HttpResponse:
+    def held_view(self, request: HttpRequest) -> HttpResponse:
         """Let all runs go on that are held since a restore (``choice=go``), or cancel them."""
         if not self.has_cancel_permission(request):
             raise PermissionDenied
@@ -202,13 +197,13 @@ def event_row(event: RunEvent) -> dict[str, Any]:
 class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
     """Inbound messages; raw bytes are not shown."""
 
-    status = shown_state
     shown_text = shown("text", limit=2000)
     brief = shown("text", limit=80)
     shown_sender = shown("sender")
     shown_sender_name = shown("sender_name")
     shown_chat = shown("chat")
     shown_thread = shown("thread")
+    status = shown_state()
 
     list_display = (
         "id",
@@ -245,8 +240,8 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
 class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     """Deliveries; failed ones are retried or dismissed by hand."""
 
-    status = shown_state
     shown_conversation = shown("conversation")
+    status = shown_state()
     shown_error = shown("error", limit=500)
 
     list_display = (
@@ -360,8 +355,8 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
 class JobAdmin(ReadOnlyAdmin[Job]):
     """Long tasks; their events are in the log of their run."""
 
-    status = shown_state
     shown_message = shown("message", limit=120)
+    status = shown_state()
     shown_error = shown("error", limit=500)
 
     list_display = (

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, Streami
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.http import content_disposition_header
@@ -41,13 +41,7 @@ CLEANING = (
 class PersonAdmin(UserAdmin):
     """People, whose data owners export and remove."""
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<int:pk>/export/", wrap(self.export), name="core_user_export"),
-            path("<int:pk>/forget/", wrap(self.forget), name="core_user_forget"),
-            *super().get_urls(),
-        ]
+    pages = {"export": "<int:pk>/export/", "forget": "<int:pk>/forget/"}
 
     def change_view(
         self,
@@ -72,7 +66,7 @@ class PersonAdmin(UserAdmin):
         return response
 
     @method_decorator(require_POST)
-    def export(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+    def export_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
         """Download all data of a person: a zip, made in a file that has no name on the disk."""
         person = chosen(request, pk)
         now = timezone.now()
@@ -96,7 +90,7 @@ class PersonAdmin(UserAdmin):
         return answer
 
     @method_decorator(require_http_methods(["GET", "POST"]))
-    def forget(self, request: HttpRequest, pk: int) -> HttpResponse:
+    def forget_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Show what goes with a person; remove it once their name is typed."""
         person = chosen(request, pk)
         if person.pk == request.user.pk:

@@ -36,7 +36,7 @@ from core.models import (
 from core.signals import forgetting
 from gateway_project.personal_data import words
 from gateway_project.personal_data.tables import SECTIONS
-from gateway_project.personal_data.words import BLANK, Words
+from gateway_project.personal_data.words import BLANK, Words, with_texts
 
 AT_ONCE = 200
 Chat = tuple[int, str]
@@ -243,12 +243,8 @@ def points_at(value: object, own: str) -> bool:
 
 
 def blanked(value: Any) -> Any:
-    """Return a JSON value whose texts are blanked; its names and numbers stay."""
-    if isinstance(value, str):
-        return BLANK if value else value
-    if isinstance(value, dict):
-        return {name: blanked(each) for name, each in value.items()}
-    return [blanked(each) for each in value] if isinstance(value, list) else value
+    """Return a JSON value whose texts are blanked."""
+    return with_texts(value, lambda text: BLANK if text else text)
 
 
 def change(rows: QuerySet[Any], **values: Any) -> None:

@@ -1,7 +1,7 @@
 """The words by which a person is known: names, addresses, names of keys."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db.models import Q
@@ -42,13 +42,16 @@ class Words:
 
     def blanked_in(self, value: Any) -> Any:
         """Return a JSON value with the words blanked in all its texts."""
-        if isinstance(value, str):
-            return self.blanked(value)
-        if isinstance(value, dict):
-            return {name: self.blanked_in(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [self.blanked_in(each) for each in value]
-        return value
+        return with_texts(value, self.blanked)
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a JSON value with its texts changed; its names and numbers stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: with_texts(each, change) for name, each in value.items()}
+    return [with_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
 def forms(word: str) -> set[str]:

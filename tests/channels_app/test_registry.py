@@ -64,7 +64,7 @@ def test_c1_broken_channels_are_logged_and_shown_and_the_others_work(
     with_broken_ones: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert registry.names() == ["bridge", "diary", "memory", "telegram"]
-    findings = list(work.channels_that_fail())
+    findings = list(work.packages_that_fail())
     assert len(findings) == len(BROKEN)
     for name, (_, said) in BROKEN.items():
         (finding,) = [each for each in findings if f"channel {name} cannot" in each.what]

@@ -50,7 +50,7 @@ TARGETS = (
         "the key check",
         "allowlist/keys.py",
         ("tests/allowlist/test_keys.py", "tests/allowlist/test_keys_alone.py"),
-        "create named authenticate usable revoke _used _record _digest",
+        "create named authenticate revoke _used _record _digest",
     ),
     Target(
         "the sign-in links",

@@ -73,10 +73,10 @@ class TestResealing:
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
         before = catalogue.version()
         for name in ("Cloud", "Web"):
-            assert any(name in each.what for each in work.providers())
+            assert any(name in each.what for each in work.sealed_keys())
         assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 2
         assert catalogue.version() > before
-        assert list(work.providers()) == []
+        assert list(work.sealed_keys()) == []
         settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
         search.refresh_from_db()
         assert search.open_secrets() == {"key": "sk-1"}
@@ -85,7 +85,7 @@ class TestResealing:
         entry = AuditEntry.objects.get(action="secrets.rotated")
         assert entry.data == {"accounts": 0, "providers": 2}
         settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
-        assert any("cannot be opened" in each.what for each in work.providers())
+        assert any("cannot be opened" in each.what for each in work.sealed_keys())
 
     def test_v50_keys_of_mcp_servers_come_under_the_first_key_too(self, settings: Any) -> None:
         """[V50] The doctor says what is under an old key."""
@@ -93,15 +93,15 @@ class TestResealing:
         server = McpServer.objects.create(name="Shed", slug="shed", secrets=sealed)
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
         before = catalogue.version()
-        assert any("MCP server Shed" in each.what for each in work.mcp_servers())
+        assert any("MCP server Shed" in each.what for each in work.sealed_keys())
         assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 1
         assert catalogue.version() > before
-        assert list(work.mcp_servers()) == []
+        assert list(work.sealed_keys()) == []
         settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
         server.refresh_from_db()
         assert server.open_secrets() == {"key": "k-1"}
         settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
-        assert any("cannot be opened" in each.what for each in work.mcp_servers())
+        assert any("cannot be opened" in each.what for each in work.sealed_keys())
 
     def test_w58_the_key_of_web_push_comes_under_the_first_key_too(self, settings: Any) -> None:
         """The public key stays, to which browsers are bound; the doctor says what is under an old

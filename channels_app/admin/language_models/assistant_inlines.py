@@ -189,16 +189,6 @@ class BindingForm(ModelForm[AssistantBinding]):
     def validate_unique(self) -> None:
         """As above."""
 
-    def place(self) -> tuple[str, tuple[Any, ...]]:
-        """Return the field that an error belongs to, and what the row binds."""
-        data = self.cleaned_data
-        if data.get("key_id"):
-            return "key_id", (data["key_id"],)
-        if data.get("user"):
-            return "user", (data["user"].pk,)
-        account = data["account"].pk if data.get("account") else 0
-        return ("chat" if data.get("chat") else "account"), (account, data.get("chat", ""))
-
 
 class BindingFormSet(RowsFormSet):
     """Require each place once, in this assistant and in all others."""
@@ -219,7 +209,7 @@ class BindingFormSet(RowsFormSet):
         for row in self.rows():
             if row.errors:
                 continue
-            place = row.place()
+            place = place_of(row.instance)
             if place in mine:
                 row.add_error(place[0], "This is bound in another row already.")
             elif place in taken:
@@ -228,7 +218,7 @@ class BindingFormSet(RowsFormSet):
 
 
 def place_of(row: AssistantBinding) -> tuple[str, tuple[Any, ...]]:
-    """Return what a stored row binds, as :meth:`BindingForm.place` does."""
+    """Return the field that an error belongs to, and what a row binds."""
     if row.key_id:
         return "key_id", (row.key_id,)
     if row.user_id:

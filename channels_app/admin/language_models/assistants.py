@@ -8,7 +8,6 @@ from django.contrib import admin, messages
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count, Max, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
@@ -21,7 +20,7 @@ from channels_app.admin.language_models.assistant_inlines import (
     ChainInline,
     is_usable,
 )
-from core.admin.base import ExtraContext, badge, visible_line
+from core.admin.base import ExtraContext, annotated, badge, visible_line
 from core.models import Assistant, AssistantBinding, AssistantModel, AssistantVersion
 from core.providers import catalogue
 
@@ -51,6 +50,7 @@ READ_ONLY = (
 class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     """Assistants; changed by owners: instructions and tools act with the rights of each person."""
 
+    places = annotated("number", "bound")
     form = AssistantForm
     list_display = (
         "shown_name",
@@ -65,7 +65,8 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     search_fields = ("name", "slug")
     ordering = ("-is_default", "name")
     prepopulated_fields = {"slug": ("name",)}
-    autocomplete_fields = ("people",)
+    autocomplete_fields = recorded_sets = ("people",)
+    pages = {"why": "why/"}
     inlines = (ChainInline, BindingInline)
     list_before_template = "language_models/assistants_above.html"
     change_form_outer_before_template = "language_models/assistant_above.html"
@@ -79,11 +80,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     def models(self, row: Assistant) -> str:
         """Show the models in order."""
         return visible_line(" → ".join(str(each.model) for each in row.chain.all()), 200)
-
-    @admin.display(description="bound")
-    def places(self, row: Assistant) -> int:
-        count: int = getattr(row, "number", 0)
-        return count
 
     @admin.display(description="state", ordering="enabled")
     def state(self, row: Assistant) -> SafeString:
@@ -131,11 +127,9 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         is_default = obj is not None and obj.is_default
         return super().has_delete_permission(request, obj) and not is_default
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+    def protected(self, rows: list[Assistant]) -> list[str]:
         """Refuse the default also among others."""
-        names, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        protected += [f"{each}: the default assistant" for each in objs if each.is_default]
-        return names, counts, forbidden, protected
+        return [f"{each}: the default assistant" for each in rows if each.is_default]
 
     @contextmanager
     def around_form(self, request: HttpRequest) -> Iterator[None]:
@@ -188,13 +182,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
             self.save_bindings(request, form.instance, formset)
         else:
             super().save_formset(request, form, formset, change)
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
-        """Record who may choose it, which is in another table."""
-        super().save_related(request, form, formsets, change)
-        if "people" in form.changed_data:
-            people = sorted(str(each) for each in form.cleaned_data["people"])
-            self.record(request, "people_set", form.instance, {"people": people})
 
     def save_chain(self, request: HttpRequest, row: Assistant, formset: ChainFormSet) -> None:
         """Write the models in their order; warn of disabled ones."""
@@ -250,10 +237,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
             "disabled": [each.model for each in chain if not is_usable(each.model)],
             "has_none": row is not None and row in chains.without_a_usable_model(),
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [path("why/", wrap(self.why_view), name="core_assistant_why"), *super().get_urls()]
 
     def why_view(self, request: HttpRequest) -> HttpResponse:
         return why.view(self, request)

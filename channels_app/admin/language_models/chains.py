@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from django.db.models import Model
+
 from core.models import Assistant, AssistantModel, LanguageModel
 
 
@@ -27,6 +29,9 @@ def without_a_usable_model() -> list[Assistant]:
     return list(rows.order_by("name"))
 
 
-def names(assistants: Iterable[Assistant]) -> str:
-    """Return the names of assistants as one text."""
-    return ", ".join(str(each) for each in assistants)
+def reasons_to_stay(fixed: Iterable[Model], *, models: Iterable[LanguageModel]) -> list[str]:
+    """Return why rows cannot be deleted: assistants need one of the ``models`` that would go, or
+    the environment sets the rows ``fixed``.
+    """
+    needed = [f"the only model of the assistant {each}" for each in left_without(models)]
+    return needed + [f"{each}: set by the environment" for each in fixed]

@@ -8,7 +8,7 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -106,6 +106,7 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
     """Models of the providers; changed by owners."""
 
     form = LanguageModelForm
+    pages = {"again": "<int:pk>/try-again/"}
     list_display = (
         "shown_label",
         "provider",
@@ -182,14 +183,10 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
         fixed = obj is not None and is_fixed(obj.provider)
         return super().has_delete_permission(request, obj) and not fixed
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+    def protected(self, rows: list[LanguageModel]) -> list[str]:
         """Refuse what would leave an assistant without a model."""
-        names, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        rows = list(objs)
-        for each in chains.left_without(rows):
-            protected.append(f"the only model of the assistant {each}")
-        protected += [f"{each}: set by the environment" for each in rows if is_fixed(each.provider)]
-        return names, counts, forbidden, protected
+        fixed = [each for each in rows if is_fixed(each.provider)]
+        return chains.reasons_to_stay(fixed, models=rows)
 
     def save_model(self, request: HttpRequest, obj: LanguageModel, form: Any, change: Any) -> None:
         """Save, and warn of assistants that have no enabled model left."""
@@ -208,11 +205,6 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
             "is_fixed": model is not None and is_fixed(model.provider),
             "may_decide": self.has_change_permission(request, model),
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        again = path("<int:pk>/try-again/", wrap(self.again_view), name="core_languagemodel_again")
-        return [again, *super().get_urls()]
 
     @method_decorator(require_POST)
     def again_view(self, request: HttpRequest, pk: int) -> HttpResponse:

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from channels_app.admin import addresses
-from channels_app.admin.language_models.kinds import KINDS, KindText
+from channels_app.admin.language_models.kinds import KindText
 from channels_app.admin.secret_key import PRIVATE_HELP, KeyForm
 from core.models import ModelProvider
 from core.providers import catalogue, vendors
@@ -19,10 +19,9 @@ SETTINGS = ("base_url", "allow_private", "first_token_seconds", "idle_seconds")
 
 
 class ProviderForm(KeyForm[ModelProvider]):
-    """Edit a provider. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
+    """Edit a provider. ``text``: about its kind."""
 
     text: KindText | None = None
-    resolved: list[str] = []
     base_url = forms.CharField(
         label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
     )
@@ -96,10 +95,3 @@ class ProviderForm(KeyForm[ModelProvider]):
         if "key" in found and not key and self.text is not None:
             found["key"] = f"Enter a key. It is made at {self.text.key_page}."
         return found
-
-
-def form_for(kind: str, *, resolved: list[str]) -> type[ProviderForm]:
-    """Build the form class of a kind of provider."""
-    return type(
-        "ModelProviderForm", (ProviderForm,), {"text": KINDS.get(kind), "resolved": resolved}
-    )

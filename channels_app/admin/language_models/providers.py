@@ -6,17 +6,16 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from channels_app.admin.language_models import chains, checks
-from channels_app.admin.language_models.kinds import KINDS
-from channels_app.admin.language_models.provider_form import ProviderForm, form_for
+from channels_app.admin.language_models.kinds import KINDS, KindText
+from channels_app.admin.language_models.provider_form import ProviderForm
 from channels_app.admin.secret_key import opened
-from channels_app.admin.service_admin import KindAdmin, kind_of, page_of
-from core.admin.base import badge, visible_line
+from channels_app.admin.service_admin import KindAdmin, page_of
+from core.admin.base import annotated, badge, visible_line
 from core.database import transactions
 from core.models import LanguageModel, ModelProvider
 
@@ -35,7 +34,13 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         "question": "Where do the models run?",
     }
     asked_again_for = frozenset({"base_url", "enabled"})
+    pages = {
+        **KindAdmin.pages,
+        "models": "<int:pk>/ask-models/",
+        "add_model": "<int:pk>/add-model/",
+    }
 
+    model_count = annotated("number", "models")
     form = ProviderForm
     list_display = ("shown_name", "kind", "state", "model_count", "shown_check", "checked_at")
     list_filter = ("kind", "enabled")
@@ -50,11 +55,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
             return badge("from the environment", "info")
         return super().state(row)
 
-    @admin.display(description="models")
-    def model_count(self, row: ModelProvider) -> int:
-        count: int = getattr(row, "number", 0)
-        return count
-
     @admin.display(description="key")
     def key_state(self, row: ModelProvider) -> str:
         """Say whether a key is set, without any of it."""
@@ -67,8 +67,8 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
 
     def get_fieldsets(self, request: HttpRequest, obj: ModelProvider | None = None) -> Any:
         """Show the fields of the kind; in place of the key, whether it is set, to readers."""
-        text = KINDS.get(kind_of(request, obj))
-        if text is None or not self.may_edit(request, obj):
+        text = self.text_of(request, obj)
+        if text is None:
             top = (("name", "kind"), "state", "base_url", "allow_private", "key_state")
             return ((None, {"fields": top}), LIMITS)
         address = ("base_url", "allow_private") if text.address is not None else ()
@@ -77,14 +77,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         top = (("kind", "name") if obj is not None else "name", *address, *key, "enabled")
         return ((None, {"fields": top}), LIMITS)
 
-    def get_form(
-        self, request: HttpRequest, obj: ModelProvider | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        resolved = vars(request).get("resolved", [])
-        kind = kind_of(request, obj) if self.may_edit(request, obj) else ""
-        kwargs["form"] = form_for(kind, resolved=resolved)
-        return super().get_form(request, obj, *args, **kwargs)
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse for the environment's row: the environment is where it is changed."""
         return super().has_change_permission(request, obj) and not is_fixed(obj)
@@ -92,28 +84,15 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_delete_permission(request, obj) and not is_fixed(obj)
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+    def protected(self, rows: list[ModelProvider]) -> list[str]:
         """Refuse what would leave an assistant without a model."""
-        names, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        rows = list(objs)
-        for each in chains.left_without(LanguageModel.objects.filter(provider__in=rows)):
-            protected.append(f"the only model of the assistant {each}")
-        protected += [f"{each}: set by the environment" for each in rows if is_fixed(each)]
-        return names, counts, forbidden, protected
+        theirs = LanguageModel.objects.filter(provider__in=rows)
+        return chains.reasons_to_stay(filter(is_fixed, rows), models=theirs)
 
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Prefill name and address by kind. Ollama's usual address is inside the network."""
-        text = KINDS.get(kind_of(request, None))
-        if text is None:
-            return {}
-        name = text.label
-        if ModelProvider.objects.filter(name=name).exists():
-            name = f"{name} {ModelProvider.objects.count() + 1}"
-        return {
-            "name": name,
-            "base_url": text.address or "",
-            "allow_private": text.kind == ModelProvider.Kind.OLLAMA,
-        }
+    def prefilled(self, text: KindText, number: int) -> dict[str, Any]:
+        """Prefill the address by kind. Ollama's usual one is inside the network."""
+        is_ollama = text.kind == ModelProvider.Kind.OLLAMA
+        return {"base_url": text.address or "", "allow_private": is_ollama}
 
     def ask(self, request: HttpRequest, row: ModelProvider) -> None:
         show_models(request, row)
@@ -139,14 +118,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
             "may_decide": self.may_decide(request),
             "is_fixed": is_fixed(row),
         }
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap, name = self.admin_site.admin_view, "core_modelprovider"
-        return [
-            path("<int:pk>/ask-models/", wrap(self.models_view), name=f"{name}_models"),
-            path("<int:pk>/add-model/", wrap(self.add_model_view), name=f"{name}_add_model"),
-            *super().get_urls(),
-        ]
 
     def test(self, request: HttpRequest, row: ModelProvider) -> None:
         show_test(self, request, row, str(request.POST.get("model", ""))[:200])
@@ -228,5 +199,5 @@ def warn_of_idle_assistants(request: HttpRequest) -> None:
     """Warn of assistants of whose chain no model is enabled any more."""
     idle = chains.without_a_usable_model()
     if idle:
-        words = f"No model of the chain is enabled: {chains.names(idle)}. "
+        words = f"No model of the chain is enabled: {', '.join(map(str, idle))}. "
         messages.warning(request, f"{words}The default assistant's models answer instead.")

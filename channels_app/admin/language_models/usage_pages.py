@@ -14,11 +14,10 @@ from django.db.models import F
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils import timezone
 
 from channels_app.admin.language_models import usage_csv
-from core.admin.base import ReadOnlyAdmin, shown, state_badge, visible_line
+from core.admin.base import PlainForm, ReadOnlyAdmin, shown, state_badge, visible_line
 from core.conversations import budgets, usage_reports
 from core.conversations.usage_reports import Report, Used
 from core.lib import money
@@ -57,28 +56,15 @@ CSV_HEAD = (
     "reasoning_tokens",
     "dollars",
 )
-INPUT = {"class": "dashboard-input"}
+DAY_INPUT = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
-class RangeForm(forms.Form):
+class RangeForm(PlainForm):
     """A range of days, both included."""
 
-    first = forms.DateField(
-        label="From",
-        required=False,
-        widget=forms.DateInput(attrs={**INPUT, "type": "date"}, format="%Y-%m-%d"),
-    )
-    last = forms.DateField(
-        label="To",
-        required=False,
-        widget=forms.DateInput(attrs={**INPUT, "type": "date"}, format="%Y-%m-%d"),
-    )
-    measure = forms.ChoiceField(
-        choices=list(MEASURES.items()),
-        required=False,
-        label="Show",
-        widget=forms.Select(attrs=INPUT),
-    )
+    first = forms.DateField(label="From", required=False, widget=DAY_INPUT)
+    last = forms.DateField(label="To", required=False, widget=DAY_INPUT)
+    measure = forms.ChoiceField(choices=list(MEASURES.items()), required=False, label="Show")
 
     def clean(self) -> dict[str, Any]:
         """Fill what is left out; refuse a range that is reversed or too long."""
@@ -206,6 +192,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
     public_ids = ("run__public_id",)
     ordering = ("-id",)
     list_before_template = "language_models/calls_above.html"
+    pages = {"usage": "usage/", "csv": "usage/csv/"}
     fields = (
         ("created_at", "day", "purpose"),
         ("user", "run", "attempt"),
@@ -224,14 +211,6 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         if call.state == ModelCall.State.OPEN:
             return state_badge("running", "open")
         return state_badge("failed", call.failure) if call.failure else state_badge("sent", "ok")
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("usage/", wrap(self.usage_view), name="core_modelcall_usage"),
-            path("usage/csv/", wrap(self.csv_view), name="core_modelcall_csv"),
-            *super().get_urls(),
-        ]
 
     def usage_view(self, request: HttpRequest) -> HttpResponseBase:
         """Show a range of days."""
@@ -270,13 +249,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         """Return the range of a request. Raises PermissionDenied."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return RangeForm(
-            {
-                "first": request.GET.get("first", ""),
-                "last": request.GET.get("last", ""),
-                "measure": request.GET.get("measure", ""),
-            }
-        )
+        return RangeForm(request.GET)
 
 
 def days_before(last: date) -> date:

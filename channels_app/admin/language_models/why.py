@@ -8,7 +8,7 @@ from django.template.response import TemplateResponse
 
 from allowlist.models import ApiKey
 from channels_app.admin.language_models import keys
-from channels_app.admin.place_form import INPUT, PlaceForm, context_of
+from channels_app.admin.place_form import PlaceForm, context_of
 from core.admin.base import ThemedAdmin
 from core.conversations import assistants
 from core.lib.text import visible_line
@@ -19,13 +19,7 @@ from core.providers import catalogue
 class WhyForm(PlaceForm):
     """A turn to explain. All are optional: a key names its person or account itself."""
 
-    key = forms.TypedChoiceField(
-        required=False,
-        coerce=int,
-        empty_value=None,
-        label="API key",
-        widget=forms.Select(attrs=INPUT),
-    )
+    key = forms.TypedChoiceField(required=False, coerce=int, empty_value=None, label="API key")
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         """Offer the keys that the reader may know of."""

@@ -11,12 +11,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from channels_app.admin.message_way import facts, sentence
-from core.admin.base import state_badge
+from core.admin.base import PlainForm, state_badge
 from core.conversations import traces
 from core.lib import tracing
 from core.models import Run
 
-INPUT = {"class": "dashboard-input"}
 TITLE = "What happened to this message?"
 # A part of the page -> the right to see it.
 RIGHTS = {
@@ -31,7 +30,7 @@ RIGHTS = {
 TEXTS = "core.view_chatsession"
 
 
-class SearchForm(forms.Form):
+class SearchForm(PlainForm):
     """An id, and of what it is; a public id is always that of a run."""
 
     kind = forms.ChoiceField(
@@ -42,13 +41,12 @@ class SearchForm(forms.Form):
             (facts.MESSAGE, "Inbound message"),
             (facts.DELIVERY, "Delivery"),
         ],
-        widget=forms.Select(attrs=INPUT),
     )
     id = forms.CharField(
         label="Id or public id",
         max_length=64,
         strip=True,
-        widget=forms.TextInput(attrs={**INPUT, "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
 

@@ -37,7 +37,6 @@ Frame = dict[str, object]
 VERSION = "1.0"
 # Of the id of a tool message that the gateway has made; the client sends it back.
 RESULT = "gateway-result:"
-LIFECYCLE = ("stream_start", "message_start", "message_end", "block_start", "block_end")
 # Ids of calls that are shorter may come again: some servers count them from one in each answer.
 UNIQUE_CHARACTERS = 20
 PIECES = ("TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT")
@@ -65,7 +64,6 @@ class AgUiAdapter(RunAdapter[Frame]):
         self._opened: dict[str, int] = {}
         self._open: dict[str, TextKind] = {}
         self._ids: dict[str, str] = {}
-        self._running: list[str] = []
         self._pending: list[str] = []
 
     def begin(self) -> list[Frame]:
@@ -121,17 +119,12 @@ class AgUiAdapter(RunAdapter[Frame]):
         """Show a call that the gateway makes; one that was asked about was shown with the
         question.
         """
-        self._running.append(call_id)
         if call_id in self.config.before.calls:
             return []
         return call(self.call_id(call_id), name, arguments)
 
-    def own_result(self, data: Mapping[str, object]) -> list[Frame]:
+    def own_result(self, call_id: str, data: Mapping[str, object]) -> list[Frame]:
         """Show the end of a call that the gateway made."""
-        call_id = str(data.get("id") or "")
-        if call_id not in self._running:
-            return []
-        self._running.remove(call_id)
         public = self.call_id(call_id)
         state = self.config.before.calls.get(call_id, "")
         status = "ok" if data.get("status") != "error" else "error"
@@ -170,8 +163,6 @@ class AgUiAdapter(RunAdapter[Frame]):
     def event(self, message: EventMessage) -> list[Frame]:
         """Hand other events to the page; those of progress are its activity."""
         name = message.props.get("event") or ""
-        if name in LIFECYCLE:
-            return []
         data = dict(message.props.get("data") or {})
         if name == "progress":
             return [self._activity({"message": message.props.get("message") or "", **data})]
@@ -209,9 +200,7 @@ class AgUiAdapter(RunAdapter[Frame]):
         for name, kind in self._open.items():
             frames += closing(kind, name)
         self._open.clear()
-        for call_id in list(self._running):
-            frames += self.own_result({"id": call_id, "status": status})
-        return frames
+        return frames + self.end_calls(status)
 
 
 def encode(frame: Frame) -> bytes:

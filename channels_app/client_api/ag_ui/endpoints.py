@@ -27,6 +27,7 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
     thread = ""
     name = ""
     state: object = None
+    encoded = staticmethod(adapter.encode)
 
     @property
     def thread_id(self) -> str:
@@ -48,10 +49,6 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         """Give the adapter the questions with which its run ended."""
         assert isinstance(adapted, adapter.AgUiAdapter)  # noqa: S101 - by adapter_of
         adapted.questions = questions
-
-    def encoded(self, frame: adapter.Frame) -> bytes:
-        """Encode an event."""
-        return adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
@@ -88,14 +85,14 @@ class Runs(Accepting, AgUiEndpoint):
             receipt = await in_thread(threads.accept, self.caller, asked)
             if receipt.run is None:
                 raise RefusedError(404, "This thread does not exist.", field="threadId")
-            await self.follow(receipt.run, seen=seen.in_run(receipt.run, is_named=True))
+            await self.follow(receipt.run, seen=seen.in_run(receipt.run))
 
     async def go_on(self, resumed: resuming.Outcome, *, seen: Seen) -> None:
         """Answer the run that goes on, or say what is still open."""
         if resumed.problem is not None:
             await self.stream_frames([resumed.problem], {})
         elif resumed.run is not None:
-            await self.follow(resumed.run, seen=seen.in_run(resumed.run, is_named=True))
+            await self.follow(resumed.run, seen=seen.in_run(resumed.run))
         else:
             stopped: adapter.Frame = {"type": "cancelled"}
             outcome = adapter.interrupted(resumed.open) if resumed.open else stopped

@@ -42,7 +42,7 @@ def problem_of(caller: Principal, asked: Asked) -> adapter.Frame | None:
     if threads.is_repeated(caller, asked):
         return None
     session = chats.session_of(caller.person, ORIGIN, asked.thread)
-    if session is None or not tool_questions.waiting_in(session, caller):
+    if session is None or not tool_questions.waiting(caller, run__session=session):
         return None
     return adapter.error(MUST_RESUME, "interrupt_open")
 
@@ -56,7 +56,7 @@ def resume(caller: Principal, asked: Asked) -> Outcome:
         return Outcome(adapter.error(UNKNOWN, "interrupt_unknown"))
     [paused] = {row.run_id for row in rows.values()}
     answered = {row.public_id for row in rows.values()}
-    open_ones = tool_questions.of_paused(paused, caller)
+    open_ones = tool_questions.waiting(caller, run=paused)
     if any(tool_questions.known_id(each.id) not in answered for each in open_ones):
         return Outcome(adapter.error(LEFT_OPEN, "interrupt_open"))
     answers = answers_of(asked.resume, rows, caller)

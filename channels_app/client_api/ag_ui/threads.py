@@ -114,7 +114,7 @@ def look_up(caller: Principal, thread: str, *, name: str, seen: Seen) -> Found:
     named = run_named(caller, session, thread, name) if name else None
     rest = chats.rest_of(session, seen, named)
     last = rest.run if rest else Run.objects.filter(session=session).order_by("-id").first()
-    questions = [] if rest is not None else tool_questions.waiting_in(session, caller)
+    questions = [] if rest is not None else tool_questions.waiting(caller, run__session=session)
     return Found(
         rest=rest,
         name=name_of(last) if last is not None else thread,

@@ -4,16 +4,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allowlist.models import ApiKey
-from channels_app.asgi import event_stream, http
+from channels_app.asgi import http
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
-from channels_app.client_api import acceptance, models
+from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
-from channels_app.client_api.anthropic.wire import Frame, Model
+from channels_app.client_api.anthropic.wire import Frame, Message, Model
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import HistoryEndpoint
+from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
 from core.lib.ids import public_id
 from core.lib.text import is_number
@@ -51,6 +51,7 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     heartbeat = PING
     asked: fields.Asked
+    encoded = staticmethod(adapter.encode)
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run."""
@@ -65,15 +66,10 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         """Return the adapter of a run."""
         return adapter.AnthropicAdapter(config_of(work, self.asked))
 
-    def encoded(self, frame: Frame) -> bytes:
-        """Encode an event."""
-        return adapter.encode(frame)
-
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""
-        name = work.run.public_id
-        text = f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
-        return adapter.encode(errors.body(errors.OVERLOADED, text, request_id=name))
+        body = errors.body(errors.OVERLOADED, goes_on(work), request_id=work.run.public_id)
+        return adapter.encode(body)
 
     def headers_of(self, work: Work) -> Headers:
         """Return the headers of an answer; the id of the request is that of its run."""
@@ -81,17 +77,13 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     async def answer_failure(self, work: Work, failure: Failure) -> None:
         """Answer a failed run with its error."""
-        headers = {**self.headers_of(work), **errors.headers_of(failure)}
+        headers = {**self.headers_of(work), **failures.headers_of(failure, errors.rates)}
         body = adapter.error_of(failure, request_id=work.run.public_id)
         await self.answer(errors.status_of(failure), body, headers)
 
-    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
-        """Answer a finished run as one message."""
-        found = adapter.message(log, config_of(work, self.asked))
-        if isinstance(found, Failure):
-            await self.answer_failure(work, found)
-        else:
-            await self.answer(200, found, self.headers_of(work))
+    async def whole(self, work: Work, log: list[MessageDict]) -> Message | Failure:
+        """Return the answer of a finished run as one message."""
+        return adapter.message(log, config_of(work, self.asked))
 
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:

@@ -57,10 +57,3 @@ def rates(headers: http.Headers) -> http.Headers:
         "anthropic-ratelimit-requests-remaining": "0",
         "anthropic-ratelimit-requests-reset": reset,
     }
-
-
-def headers_of(failure: Failure) -> http.Headers:
-    """Return the headers that tell a client whether and when to repeat a failed run."""
-    kind, headers = failures.kind_of(failure), failures.repeats(failure)
-    is_limited = kind is not None and kind.is_retried and kind.status == 429
-    return {**rates(headers), **headers} if is_limited else headers

@@ -43,7 +43,7 @@ def read(body: Json, *, counts: bool = False) -> Asked:
     if not counts and body.get("max_tokens") is None:
         raise refused("is required", "max_tokens")
     stream = common.flag(body.get("stream"), "stream") or False
-    offered = tools(body.get("tools"))
+    offered = chat_tools.converted(body.get("tools"), tool)
     chosen = choice(body.get("tool_choice"), offered)
     return Asked(
         model=model,
@@ -113,20 +113,6 @@ def shows_thinking(value: Any) -> bool:
     if display not in (None, "summarized", "omitted"):
         raise refused("must be summarized or omitted", "thinking.display")
     return bool(kind != "disabled" and display != "omitted")
-
-
-def tools(value: Any) -> list[Json]:
-    """Convert the client's tools. Raises RefusedError that names the invalid field."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise refused("must be a list", "tools")
-    if len(value) > chat_tools.MAX_TOOLS:
-        raise refused(f"holds more than {chat_tools.MAX_TOOLS} tools", "tools")
-    found = [tool(each, f"tools[{number}]") for number, each in enumerate(value)]
-    if len({each["function"]["name"] for each in found}) != len(found):
-        raise refused("holds the same name twice", "tools")
-    return found
 
 
 def tool(value: Any, field: str) -> Json:

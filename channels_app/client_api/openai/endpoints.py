@@ -3,7 +3,7 @@
 from django.conf import settings
 
 from allowlist.models import ApiKey
-from channels_app.asgi import event_stream, http
+from channels_app.asgi import http
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
@@ -11,9 +11,9 @@ from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai import adapter, errors, fields
 from channels_app.client_api.openai.completion import completion
-from channels_app.client_api.openai.wire import DONE, Frame
+from channels_app.client_api.openai.wire import DONE, Completion, Frame
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import HistoryEndpoint
+from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount
@@ -38,8 +38,13 @@ class OpenAIEndpoint(Endpoint):
         body = errors.body(status, str(error), param=param)
         await self.answer(status, body, {**rates, **error.headers})
 
+    async def answer_failure(self, work: Work, failure: Failure) -> None:
+        """Answer a failed run with its error."""
+        headers = {**work.headers, **failures.headers_of(failure)}
+        await self.answer(failures.status_of(failure), adapter.error_of(failure), headers)
 
-class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
+
+class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
     """``POST /v1/chat/completions``."""
 
     asked: fields.Asked
@@ -57,23 +62,11 @@ class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
 
     def farewell(self, work: Work) -> bytes:
         """Return the last frames of a stream whose process is stopped."""
-        name = work.run.public_id
-        text = f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
-        return adapter.encode(errors.body(503, text)) + adapter.encode(DONE)
+        return adapter.encode(errors.body(503, goes_on(work))) + adapter.encode(DONE)
 
-    async def answer_failure(self, work: Work, failure: Failure) -> None:
-        """Answer a failed run with its error."""
-        headers = {**work.headers, **failures.headers_of(failure)}
-        body = adapter.error_of(failure)
-        await self.answer(failures.status_of(failure), body, headers)
-
-    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
-        """Answer a finished run as one completion."""
-        found = completion(log, config_of(work, self.asked))
-        if isinstance(found, Failure):
-            await self.answer_failure(work, found)
-        else:
-            await self.answer(200, found, work.headers)
+    async def whole(self, work: Work, log: list[MessageDict]) -> Completion | Failure:
+        """Return the answer of a finished run as one completion."""
+        return completion(log, config_of(work, self.asked))
 
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:

@@ -155,15 +155,19 @@ def response_format(value: Any, name: str) -> Json:
     given = value.get("json_schema")
     if not isinstance(given, dict):
         raise refused("must be an object", f"{name}.json_schema")
-    wanted: Json = {"name": chat_messages.name(given.get("name"), f"{name}.json_schema.name")}
+    return {"type": kind, "json_schema": json_schema(given, f"{name}.json_schema")}
+
+
+def json_schema(given: Json, where: str) -> Json:
+    """Check the schema of an answer, with its name."""
+    wanted: Json = {"name": chat_messages.name(given.get("name"), f"{where}.name")}
     if given.get("description") is not None:
-        where = f"{name}.json_schema.description"
-        wanted["description"] = chat_messages.text(given["description"], where)
+        wanted["description"] = chat_messages.text(given["description"], f"{where}.description")
     if given.get("schema") is not None:
-        wanted["schema"] = chat_tools.schema(given["schema"], f"{name}.json_schema.schema")
-    if flag(given.get("strict"), f"{name}.json_schema.strict") is not None:
+        wanted["schema"] = chat_tools.schema(given["schema"], f"{where}.schema")
+    if flag(given.get("strict"), f"{where}.strict") is not None:
         wanted["strict"] = given["strict"]
-    return {"type": kind, "json_schema": wanted}
+    return wanted
 
 
 def logit_bias(value: Any, name: str) -> dict[str, float]:

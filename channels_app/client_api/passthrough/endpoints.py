@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from channels_app.asgi.admission import admit_head
@@ -52,23 +51,18 @@ class PassedOn(OpenAIEndpoint):
             try:
                 await self.pass_on(asked)
             except ProviderError as error:
-                await self.answer_failure(error)
+                await self.answer_error(error)
 
     async def pass_on(self, asked: Asked) -> None:
         """Call the provider. Raises RefusedError, ProviderError."""
         target, meter = await in_thread(self.chosen, asked)
         call = calls.Call(target, calls.request_of(asked, target), meter, asked.output)
         async with call.stack:
-            _, begun = await until_end(begin(call, asked, self.path), incoming=self.incoming)
-            if begun is None:
+            end, _ = await until_end(call.begin(asked, self.path), incoming=self.incoming)
+            if end == "gone":
                 raise ClientGoneError
             headers = {"Content-Type": call.content_type}
-            await self.stream(self.pieces(call), headers=headers, farewell=None)
-
-    async def pieces(self, call: calls.Call) -> AsyncGenerator[bytes, None]:
-        """Yield the answer of the provider; where it breaks off, the connection does."""
-        async for piece in call.pieces():
-            yield piece
+            await self.stream(call.pieces(), headers=headers, farewell=None)
 
     def chosen(self, asked: Asked) -> tuple[targets.Target, RunMeter]:
         """Return the target, and a meter of the caller. May block on the database."""
@@ -86,19 +80,13 @@ class PassedOn(OpenAIEndpoint):
         )
         return target, meter
 
-    async def answer_failure(self, error: ProviderError) -> None:
+    async def answer_error(self, error: ProviderError) -> None:
         """Answer a provider's failure in the words for its class; its reason is logged."""
         logger.warning("/v1/%s failed: %s %s", self.path, error.code, error.reason)
         data = {} if error.retry_after is None else {"retry_after": error.retry_after}
         failure = Failure(code=error.code, text=str(error), data=data)
         body, headers = adapter.error_of(failure), failures.headers_of(failure)
         await self.answer(failures.status_of(failure), body, headers)
-
-
-async def begin(call: calls.Call, asked: Asked, path: str) -> bool:
-    """Begin a call; True, so that a client which left can be told from it."""
-    await call.begin(asked, path)
-    return True
 
 
 class Embeddings(PassedOn):

@@ -17,10 +17,13 @@ from channels_app.client_api.responses.frames import (
     arguments_of,
     begun,
     code_of,
+    in_summary,
+    in_text,
     message_of,
     reasoning_of,
     seconds_of,
     summary_ends,
+    summary_text,
     text_ends,
     text_part,
     usage_of,
@@ -171,17 +174,11 @@ class ResponsesAdapter(ProseAdapter[Event]):
         message = self._open
         assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - above
         message["content"][0]["text"] += piece
-        frames.append(
-            {
-                "type": "response.output_text.delta",
-                "item_id": message["id"],
-                "output_index": len(self._output),
-                "content_index": 0,
-                "delta": piece,
-                "logprobs": [],
-            }
-        )
-        return frames
+        place = in_text(message["id"], len(self._output))
+        return [
+            *frames,
+            {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []},
+        ]
 
     def _begin_message(self) -> list[Event]:
         name, at = self._id("msg"), len(self._output)
@@ -190,13 +187,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         empty: MessageItem = {**self._open, "content": []}
         return [
             {"type": "response.output_item.added", "output_index": at, "item": empty},
-            {
-                "type": "response.content_part.added",
-                "item_id": name,
-                "output_index": at,
-                "content_index": 0,
-                "part": part,
-            },
+            {"type": "response.content_part.added", **in_text(name, at), "part": part},
         ]
 
     def _think(self, piece: str, key: str) -> list[Event]:
@@ -210,31 +201,21 @@ class ResponsesAdapter(ProseAdapter[Event]):
         item = self._open
         assert item is not None and item["type"] == "reasoning"  # noqa: S101, PT018 - above
         item["summary"][0]["text"] += piece
-        frames.append(
-            {
-                "type": "response.reasoning_summary_text.delta",
-                "item_id": item["id"],
-                "output_index": len(self._output),
-                "summary_index": 0,
-                "delta": piece,
-            }
-        )
-        return frames
+        place = in_summary(item["id"], len(self._output))
+        return [
+            *frames,
+            {"type": "response.reasoning_summary_text.delta", **place, "delta": piece},
+        ]
 
     def _begin_reasoning(self, key: str) -> list[Event]:
         name, at = self._id("rs"), len(self._output)
         self._open_key = key
         self._open = reasoning_of(name, "in_progress", "")
         empty: ReasoningItem = {**self._open, "summary": []}
+        place, part = in_summary(name, at), summary_text("")
         return [
             {"type": "response.output_item.added", "output_index": at, "item": empty},
-            {
-                "type": "response.reasoning_summary_part.added",
-                "item_id": name,
-                "output_index": at,
-                "summary_index": 0,
-                "part": {"type": "summary_text", "text": ""},
-            },
+            {"type": "response.reasoning_summary_part.added", **place, "part": part},
         ]
 
     def _close(self, status: ItemStatus = "completed") -> list[Event]:
@@ -286,15 +267,13 @@ class ResponsesAdapter(ProseAdapter[Event]):
         part["annotations"].append(cited)
         return {
             "type": "response.output_text.annotation.added",
-            "item_id": message["id"],
-            "output_index": len(self._output),
-            "content_index": 0,
+            **in_text(message["id"], len(self._output)),
             "annotation_index": len(part["annotations"]) - 1,
             "annotation": cited,
         }
 
 
-def encode(number: int, event: Event) -> bytes:
+def encode(number: int, frame: Event) -> bytes:
     """Encode one event, with its number, as a server-sent event."""
-    data = orjson.dumps({**event, "sequence_number": number})
-    return b"event: " + event["type"].encode() + b"\ndata: " + data + b"\n\n"
+    data = orjson.dumps({**frame, "sequence_number": number})
+    return b"event: " + frame["type"].encode() + b"\ndata: " + data + b"\n\n"

@@ -8,14 +8,12 @@ from typing import Any
 from channels_app.asgi import event_stream, http
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.http import RefusedError
-from channels_app.client_api import acceptance, failures
+from channels_app.client_api import acceptance
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai import errors
-from channels_app.client_api.openai.adapter import error_of
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
-from channels_app.client_api.responses import adapter, fields, stored
+from channels_app.client_api.responses import adapter, fields, stored, wire
 from channels_app.client_api.responses.reasoning import NotVerifiedError
-from channels_app.client_api.responses.wire import Event
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import InSession, RunEndpoint, number_of, whole_log
 from core.conversations import runs
@@ -28,8 +26,10 @@ CANCEL_SECONDS = 5.0
 MOST_ITEMS, USUAL_ITEMS = 100, 20
 
 
-class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
+class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[wire.Event]):
     """An endpoint of responses."""
+
+    encode = staticmethod(adapter.encode)
 
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
         """Return the adapter of a run."""
@@ -44,28 +44,16 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
         found["error"]["code"] = error.code
         await self.answer(error.status, found)
 
-    def encode(self, number: int, frame: Event) -> bytes:
-        """Encode an event with its number."""
-        return adapter.encode(number, frame)
-
     def farewell(self, work: Work) -> bytes:
         """Return the end of a stream whose process is stopped: a comment, since the number of an
         event would say that all before it came.
         """
         return f": {event_stream.RESTARTS}\n\n".encode()
 
-    async def answer_failure(self, work: Work, failure: Failure) -> None:
-        """Answer a failed run with its error."""
-        headers = {**work.headers, **failures.headers_of(failure)}
-        await self.answer(failures.status_of(failure), error_of(failure), headers)
-
-    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
-        """Answer a finished run as one response."""
-        whole = await in_thread(stored.ended, work, log)
-        if whole.failure is not None:
-            await self.answer_failure(work, whole.failure)
-        else:
-            await self.answer(200, whole.response, work.headers)
+    async def whole(self, work: Work, log: list[MessageDict]) -> wire.Response | Failure:
+        """Return the answer of a finished run as one response."""
+        found = await in_thread(stored.ended, work, log)
+        return found.response if found.failure is None else found.failure
 
 
 class Responses(InSession, ResponseEndpoint):

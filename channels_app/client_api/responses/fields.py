@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.asgi import chat_messages, chat_tools
+from channels_app.asgi import chat_messages
 from channels_app.asgi.chat_messages import Json, refused
 from channels_app.client_api.acceptance import Ask
 from channels_app.client_api.openai.fields import (
@@ -19,6 +19,7 @@ from channels_app.client_api.openai.fields import (
     CHECKS,
     MAX_WORD,
     flag,
+    json_schema,
     model_name,
     number,
     sender,
@@ -223,18 +224,10 @@ def of_text(value: Any) -> tuple[Json | None, Any]:
         return {"type": kind}, value.get("verbosity")
     if kind != "json_schema":
         raise refused("must be text, json_object or json_schema", "text.format.type")
-    return {"type": kind, "json_schema": json_schema(form)}, value.get("verbosity")
-
-
-def json_schema(form: Json) -> Json:
-    """Check the schema of an answer."""
-    found: Json = {"name": chat_messages.name(form.get("name"), "text.format.name")}
-    if form.get("description") is not None:
-        found["description"] = chat_messages.text(form["description"], "text.format.description")
-    found["schema"] = chat_tools.schema(form.get("schema"), "text.format.schema")
-    if flag(form.get("strict"), "text.format.strict") is not None:
-        found["strict"] = form["strict"]
-    return found
+    shape = json_schema(form, "text.format")
+    if "schema" not in shape:
+        raise refused("must be a JSON schema", "text.format.schema")
+    return {"type": kind, "json_schema": shape}, value.get("verbosity")
 
 
 def metadata(value: Any) -> dict[str, str]:

@@ -9,10 +9,14 @@ from channels_app.client_api import failures
 from channels_app.client_api.responses.wire import (
     CallItem,
     Event,
+    InItem,
+    InSummary,
+    InText,
     ItemStatus,
     MessageItem,
     OutputText,
     ReasoningItem,
+    SummaryText,
     UrlCitation,
 )
 from channels_app.client_api.responses.wire import Usage as WireUsage
@@ -21,6 +25,10 @@ from channels_app.client_api.run_adapter import Failure, Usage
 
 def text_part(text: str, annotations: list[UrlCitation]) -> OutputText:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def summary_text(text: str) -> SummaryText:
+    return {"type": "summary_text", "text": text}
 
 
 def message_of(name: str, status: ItemStatus, part: OutputText) -> MessageItem:
@@ -41,49 +49,36 @@ def reasoning_of(
         "id": name,
         "type": "reasoning",
         "status": status,
-        "summary": [{"type": "summary_text", "text": text}],
+        "summary": [summary_text(text)],
         "encrypted_content": sealed,
     }
 
 
+def in_text(name: str, at: int) -> InText:
+    """Return the place of the only text of a message, the item number ``at``."""
+    return {"item_id": name, "output_index": at, "content_index": 0}
+
+
+def in_summary(name: str, at: int) -> InSummary:
+    """Return the place of the only part of a thought, the item number ``at``."""
+    return {"item_id": name, "output_index": at, "summary_index": 0}
+
+
 def text_ends(name: str, at: int, part: OutputText) -> list[Event]:
     """Return the events that end the text of a message."""
+    place, text = in_text(name, at), part["text"]
     return [
-        {
-            "type": "response.output_text.done",
-            "item_id": name,
-            "output_index": at,
-            "content_index": 0,
-            "text": part["text"],
-            "logprobs": [],
-        },
-        {
-            "type": "response.content_part.done",
-            "item_id": name,
-            "output_index": at,
-            "content_index": 0,
-            "part": part,
-        },
+        {"type": "response.output_text.done", **place, "text": text, "logprobs": []},
+        {"type": "response.content_part.done", **place, "part": part},
     ]
 
 
 def summary_ends(name: str, at: int, text: str) -> list[Event]:
     """Return the events that end a thought."""
+    place, part = in_summary(name, at), summary_text(text)
     return [
-        {
-            "type": "response.reasoning_summary_text.done",
-            "item_id": name,
-            "output_index": at,
-            "summary_index": 0,
-            "text": text,
-        },
-        {
-            "type": "response.reasoning_summary_part.done",
-            "item_id": name,
-            "output_index": at,
-            "summary_index": 0,
-            "part": {"type": "summary_text", "text": text},
-        },
+        {"type": "response.reasoning_summary_text.done", **place, "text": text},
+        {"type": "response.reasoning_summary_part.done", **place, "part": part},
     ]
 
 
@@ -98,35 +93,18 @@ def begun(item: CallItem) -> CallItem:
 
 def arguments_of(item: CallItem, at: int) -> list[Event]:
     """Return the events between the begin and the end of a call."""
+    place: InItem = {"item_id": item["id"], "output_index": at}
     if item["type"] == "function_call":
+        given = item["arguments"]
         return [
-            {
-                "type": "response.function_call_arguments.delta",
-                "item_id": item["id"],
-                "output_index": at,
-                "delta": item["arguments"],
-            },
-            {
-                "type": "response.function_call_arguments.done",
-                "item_id": item["id"],
-                "output_index": at,
-                "arguments": item["arguments"],
-            },
+            {"type": "response.function_call_arguments.delta", **place, "delta": given},
+            {"type": "response.function_call_arguments.done", **place, "arguments": given},
         ]
     if item["type"] == "custom_tool_call":
+        given = item["input"]
         return [
-            {
-                "type": "response.custom_tool_call_input.delta",
-                "item_id": item["id"],
-                "output_index": at,
-                "delta": item["input"],
-            },
-            {
-                "type": "response.custom_tool_call_input.done",
-                "item_id": item["id"],
-                "output_index": at,
-                "input": item["input"],
-            },
+            {"type": "response.custom_tool_call_input.delta", **place, "delta": given},
+            {"type": "response.custom_tool_call_input.done", **place, "input": given},
         ]
     return []
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -172,21 +173,6 @@ def is_too_big(value: Json) -> bool:
     return len(orjson.dumps(value)) > 100_000
 
 
-def parts(value: Any, where: str, *, with_pictures: bool) -> str | list[Json]:
-    """Check a content; return text as one string, or a list of parts when it has others."""
-    if isinstance(value, str):
-        return chat_messages.text(value, where)
-    if not isinstance(value, list):
-        raise refused("must be a string or a list of parts", where)
-    found = [
-        part(each, f"{where}[{number}]", with_pictures=with_pictures)
-        for number, each in enumerate(value)
-    ]
-    if all(each["type"] == "text" for each in found):
-        return "\n".join(each["text"] for each in found)
-    return found
-
-
 def part(value: Any, where: str, *, with_pictures: bool) -> Json:
     """Check one part: text, a picture or a document."""
     kind = str(value.get("type")) if isinstance(value, dict) else ""
@@ -201,6 +187,9 @@ def part(value: Any, where: str, *, with_pictures: bool) -> Json:
         return {"type": "file", "file": chat_messages.file(value, where)}
     allowed = "input_text, input_image or input_file" if with_pictures else "text"
     raise refused(f"must be {allowed}", f"{where}.type")
+
+
+parts = partial(chat_messages.parts, check=part)
 
 
 def picture(value: Json, where: str) -> Json:

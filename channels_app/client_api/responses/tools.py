@@ -26,7 +26,6 @@ LEFT_OUT = frozenset(
 )
 LONGEST_NAME = 128
 BETWEEN = "__"
-TOO_MANY = f"holds more than {chat_tools.MAX_TOOLS} tools"
 SHELL = "local_shell"
 SHELL_TOOL: Json = {
     "name": SHELL,
@@ -87,7 +86,7 @@ class Offered:
         if function["name"] in self.names:
             raise refused("holds the same name twice", where)
         if len(self.names) >= chat_tools.MAX_TOOLS:
-            raise refused(TOO_MANY, "tools")
+            raise refused(chat_tools.TOO_MANY, "tools")
         self.names.add(function["name"])
         self.functions.append({"type": "function", "function": function})
         if kind:
@@ -99,31 +98,22 @@ def read(value: Any) -> Offered:
     found = Offered()
     if value is None:
         return found
-    for number, each in enumerate(bounded(value, "tools")):
+    for number, each in enumerate(chat_tools.bounded(value)):
         add(found, each, f"tools[{number}]")
     return found
-
-
-def bounded(value: Any, where: str) -> list[Any]:
-    """Check a list of tools before anything in it is read."""
-    if not isinstance(value, list):
-        raise refused("must be a list", where)
-    if len(value) > chat_tools.MAX_TOOLS:
-        raise refused(TOO_MANY, where)
-    return value
 
 
 def add(found: Offered, value: Any, where: str, namespace: str = "") -> None:
     """Add one tool, or those of a namespace."""
     kind = value.get("type") if isinstance(value, dict) else None
     if kind == "function":
-        function = function_of(value, where, namespace)
+        function = chat_tools.function_of(named(value, where, namespace), value, where)
         found.add(function, spaced({"type": kind, "name": value["name"]}, namespace), where)
     elif kind == "custom":
         function = custom_of(value, where, namespace)
         found.add(function, {**spaced({"name": value["name"]}, namespace), "type": kind}, where)
     elif kind == "namespace" and not namespace:
-        inside = bounded(value.get("tools"), f"{where}.tools")
+        inside = chat_tools.bounded(value.get("tools"), f"{where}.tools")
         own = name(value.get("name"), f"{where}.name")
         for number, each in enumerate(inside):
             add(found, each, f"{where}.tools[{number}]", own)
@@ -148,20 +138,6 @@ def named(value: Json, where: str, namespace: str) -> str:
     if len(full) > LONGEST_NAME:
         raise refused("is too long with its namespace", f"{where}.name")
     return full
-
-
-def function_of(value: Json, where: str, namespace: str) -> Json:
-    """Check a function."""
-    function: Json = {"name": named(value, where, namespace)}
-    if value.get("description") is not None:
-        function["description"] = text(value["description"], f"{where}.description")
-    if value.get("parameters") is not None:
-        function["parameters"] = chat_tools.schema(value["parameters"], f"{where}.parameters")
-    if value.get("strict") is not None:
-        if not isinstance(value["strict"], bool):
-            raise refused("must be true or false", f"{where}.strict")
-        function["strict"] = value["strict"]
-    return function
 
 
 def custom_of(value: Json, where: str, namespace: str) -> Json:
@@ -190,7 +166,7 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
     ``allowed_tools`` leaves the others out of ``offered``.
     """
     if isinstance(value, dict) and value.get("type") == "allowed_tools":
-        allowed = bounded(value.get("tools"), "tool_choice.tools")
+        allowed = chat_tools.bounded(value.get("tools"), "tool_choice.tools")
         names = {function_named(each, offered.kinds) for each in allowed}
         offered.functions = [
             each for each in offered.functions if each["function"]["name"] in names

@@ -164,103 +164,95 @@ class ItemEvent(TypedDict):
     item: Item
 
 
-class PartEvent(TypedDict):
+class InItem(TypedDict):
+    """The place of an event: an item of the output."""
+
+    item_id: str
+    output_index: int
+
+
+class InText(InItem):
+    """The place of an event: a text of a message."""
+
+    content_index: int
+
+
+class InSummary(InItem):
+    """The place of an event: a part of the reasoning."""
+
+    summary_index: int
+
+
+class PartEvent(InText):
     """A part of a message begins, or is complete."""
 
     type: Literal["response.content_part.added", "response.content_part.done"]
-    item_id: str
-    output_index: int
-    content_index: int
     part: OutputText
 
 
-class TextDelta(TypedDict):
+class TextDelta(InText):
     """More text of a part."""
 
     type: Literal["response.output_text.delta"]
-    item_id: str
-    output_index: int
-    content_index: int
     delta: str
     logprobs: list[Json]
 
 
-class TextDone(TypedDict):
+class TextDone(InText):
     """The whole text of a part."""
 
     type: Literal["response.output_text.done"]
-    item_id: str
-    output_index: int
-    content_index: int
     text: str
     logprobs: list[Json]
 
 
-class AnnotationAdded(TypedDict):
+class AnnotationAdded(InText):
     """A citation of a part."""
 
     type: Literal["response.output_text.annotation.added"]
-    item_id: str
-    output_index: int
-    content_index: int
     annotation_index: int
     annotation: UrlCitation
 
 
-class SummaryPartEvent(TypedDict):
+class SummaryPartEvent(InSummary):
     """A part of the reasoning begins, or is complete."""
 
     type: Literal["response.reasoning_summary_part.added", "response.reasoning_summary_part.done"]
-    item_id: str
-    output_index: int
-    summary_index: int
     part: SummaryText
 
 
-class SummaryDelta(TypedDict):
+class SummaryDelta(InSummary):
     """More reasoning."""
 
     type: Literal["response.reasoning_summary_text.delta"]
-    item_id: str
-    output_index: int
-    summary_index: int
     delta: str
 
 
-class SummaryDone(TypedDict):
+class SummaryDone(InSummary):
     """The whole reasoning of a part."""
 
     type: Literal["response.reasoning_summary_text.done"]
-    item_id: str
-    output_index: int
-    summary_index: int
     text: str
 
 
-class CallDelta(TypedDict):
+class CallDelta(InItem):
     """The arguments of a call, or the input of a custom one."""
 
     type: Literal["response.function_call_arguments.delta", "response.custom_tool_call_input.delta"]
-    item_id: str
-    output_index: int
     delta: str
 
 
-class ArgumentsDone(TypedDict):
+class ArgumentsDone(InItem):
     """The whole arguments of a call."""
 
     type: Literal["response.function_call_arguments.done"]
-    item_id: str
-    output_index: int
     arguments: str
 
 
-class InputDone(TypedDict):
+class InputDone(InItem):
     """The whole input of a custom call."""
 
     type: Literal["response.custom_tool_call_input.done"]
-    item_id: str
-    output_index: int
     input: str
 
 

@@ -23,7 +23,7 @@ from channels_app.client_api.run_adapter import (
     RunConfig,
     TextKind,
 )
-from channels_app.client_api.tool_questions import Before, Question, arguments_of
+from channels_app.client_api.tool_questions import Before, Question
 from channels_app.rendering.links import is_web_url
 from core.messages import (
     ActionMessage,
@@ -45,7 +45,6 @@ MEDIA_TYPES = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"
 BY_GATEWAY: Chunk = {"providerExecuted": True, "dynamic": True}
 FINISH_REASONS = {"content_filter": "content-filter", "tool_calls": "tool-calls"}
 STOPPED = "The answer was stopped."
-LIFECYCLE = ("stream_start", "message_start", "message_end", "block_start", "block_end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,6 @@ class UiStreamAdapter(RunAdapter[Frame]):
         self.config = config
         self.questions: list[Question] = []
         self._parts: dict[str, _Part] = {}
-        self._running: list[str] = []
 
     def begin(self) -> list[Frame]:
         """Begin the message and its only step."""
@@ -128,17 +126,12 @@ class UiStreamAdapter(RunAdapter[Frame]):
 
     def own_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
         """Show a call that the gateway makes."""
-        self._running.append(call_id)
         if self.config.continues and call_id in self.config.before.calls:
             return []  # the client's message has the call, and the person's answer
         return [_call(call_id, name, arguments) | BY_GATEWAY]
 
-    def own_result(self, data: Mapping[str, object]) -> list[Frame]:
+    def own_result(self, call_id: str, data: Mapping[str, object]) -> list[Frame]:
         """Show the end of a call that the gateway made."""
-        call_id = str(data.get("id") or "")
-        if call_id not in self._running:
-            return []
-        self._running.remove(call_id)
         ran: Chunk = {"toolCallId": call_id, **BY_GATEWAY}
         if self.config.continues and self.config.before.calls.get(call_id) == "denied":
             return [{"type": "tool-output-denied", "toolCallId": call_id}]
@@ -186,8 +179,7 @@ class UiStreamAdapter(RunAdapter[Frame]):
 
     def event(self, message: EventMessage) -> list[Frame]:
         """Hand other events to the page."""
-        is_lifecycle = (message.props.get("event") or "") in LIFECYCLE
-        return [] if is_lifecycle else [self._data(message, transient=True)]
+        return [self._data(message, transient=True)]
 
     def _data(self, message: Message, *, transient: bool = False) -> Chunk:
         part: Chunk = {"type": f"data-{message.type}", "data": message.props}
@@ -222,9 +214,7 @@ class UiStreamAdapter(RunAdapter[Frame]):
         frames: list[Frame] = []
         for key, part in self._parts.items():
             frames += self._close_part(part, key.split(":", 1)[0])
-        for call_id in list(self._running):
-            frames += self.own_result({"id": call_id, "status": status})
-        return frames
+        return frames + self.end_calls(status)
 
 
 def encode(frame: Frame) -> bytes:
@@ -244,7 +234,7 @@ def asked(question: Question) -> list[Frame]:
         "approvalId": question.id,
         "toolCallId": question.call_id,
         "toolName": question.tool,
-        "input": arguments_of(question),
+        "input": _tool_input(question.arguments),
         "text": question.text,
         "cost": question.cost,
         "askedOf": question.asked_of,

@@ -31,6 +31,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
 
     # The answer goes on in the client's message that has the calls of the paused run.
     continues = False
+    encoded = staticmethod(adapter.encode)
 
     @property
     def chat_id(self) -> str:
@@ -52,10 +53,6 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         """Give the adapter the questions with which its run ended."""
         assert isinstance(adapted, adapter.UiStreamAdapter)  # noqa: S101 - by adapter_of
         adapted.questions = questions
-
-    def encoded(self, frame: adapter.Frame) -> bytes:
-        """Encode a chunk."""
-        return adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""

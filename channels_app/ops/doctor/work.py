@@ -98,33 +98,24 @@ def channels() -> Iterator[Finding]:
             )
 
 
-def providers() -> Iterator[Finding]:
-    """Check for keys of providers of models and of search that cannot be decrypted, or are under an
-    old key.
-    """
-    yield from keys_of(ModelProvider, "provider")
-    yield from keys_of(SearchProvider, "provider")
-
-
-def mcp_servers() -> Iterator[Finding]:
-    """Check for keys of MCP servers that cannot be decrypted, or are under an old key."""
-    yield from keys_of(McpServer, "MCP server")
+def sealed_keys() -> Iterator[Finding]:
+    """Check for keys of services that cannot be decrypted, or are under an old key."""
+    services = (
+        (ModelProvider, "provider"),
+        (SearchProvider, "provider"),
+        (McpServer, "MCP server"),
+    )
+    for table, name in services:
+        rows: Any = table._default_manager
+        for row in rows.exclude(secrets="").order_by("id"):
+            instead = f", or enter the {name}'s again"
+            yield from sealed(row.secrets, f"The key of the {name} {row}", instead=instead)
 
 
 def push() -> Iterator[Finding]:
     """Check for a key of Web Push that cannot be decrypted, or is under an old key."""
     kept = Installation.objects.filter(id=1).values_list("secrets", flat=True).first() or ""
     yield from sealed(kept, "The key of Web Push", then=": no notification is sent")
-
-
-def keys_of(
-    table: type[ModelProvider | SearchProvider | McpServer], name: str
-) -> Iterator[Finding]:
-    """Check the keys of a table's rows."""
-    rows: Any = table._default_manager
-    for row in rows.exclude(secrets="").order_by("id"):
-        instead = f", or enter the {name}'s again"
-        yield from sealed(row.secrets, f"The key of the {name} {row}", instead=instead)
 
 
 def sealed(
@@ -173,19 +164,11 @@ def backups_made() -> Iterator[Finding]:
         )
 
 
-def tools_that_fail() -> Iterator[Finding]:
-    """Check for tools of installed packages that cannot be loaded."""
+def packages_that_fail() -> Iterator[Finding]:
+    """Check for tools, plugins and channels of installed packages that cannot be loaded."""
     yield from broken("tool", registry.installed(), "docs/tools.md, “Writing a tool”")
-
-
-def channels_that_fail() -> Iterator[Finding]:
-    """Check for channels of installed packages that cannot be loaded."""
-    yield from broken("channel", channels_registry.installed(), "docs/channels.md")
-
-
-def plugins_that_fail() -> Iterator[Finding]:
-    """Check for plugins of installed packages that cannot be loaded."""
     yield from broken("plugin", plugins.installed(), "docs/plugins.md, “A plugin”")
+    yield from broken("channel", channels_registry.installed(), "docs/channels.md")
 
 
 def broken(kind: str, found: Installed[Any], where: str) -> Iterator[Finding]:

@@ -137,7 +137,7 @@ def test_a_failed_run_whose_tools_have_acted_is_not_repeated(name: str, code: st
     acted, _ = fed(name, failed(code, OWN))
     assert acted.failure is not None
     assert failures.headers_of(acted.failure)["x-should-retry"] == "false"
-    assert errors.headers_of(acted.failure)["x-should-retry"] == "false"
+    assert failures.headers_of(acted.failure, errors.rates)["x-should-retry"] == "false"
     for before in ([], [THEIRS]):
         idle, _ = fed(name, failed(code, *before))
         assert idle.failure is not None
@@ -314,7 +314,7 @@ def test_a_client_does_not_wait_longer_than_a_minute(seconds: float, expected: s
     too long, asked again after a second.
     """
     limited = Failure(code="rate_limited", text="Later.", data={"retry_after": seconds})
-    for headers in (failures.headers_of(limited), errors.headers_of(limited)):
+    for headers in (failures.headers_of(limited), failures.headers_of(limited, errors.rates)):
         assert headers.get("x-should-retry", "") == expected
         assert int(headers["Retry-After"]) >= seconds
         assert any("reset-requests" in name or "requests-reset" in name for name in headers)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from channels_app.webchat import access, calls
+from channels_app.asgi.authentication import caller_of
+from channels_app.webchat import calls
 from channels_app.webchat.consumers import Waiting, waiting
 from core.models import User
 from tests.channels_app.webchat.conftest import at_the_page, key_of, opened
@@ -62,13 +63,13 @@ async def test_rws12_a_socket_whose_key_is_being_checked_is_not_displaced(
 ) -> None:
     """However long that takes: under load twenty-five at once were closed as if they were idle."""
     settings.MAX_WAITING_SOCKETS_PER_ADDRESS = 1
-    (_, token), gate, by_key = await key_of(user=ada), threading.Event(), access.by_key
+    (_, token), gate = await key_of(user=ada), threading.Event()
 
     def slowly(**given: str) -> Any:
         assert gate.wait(60)
-        return by_key(**given)
+        return caller_of(**given)
 
-    monkeypatch.setattr(access, "by_key", slowly)
+    monkeypatch.setattr("channels_app.webchat.access.caller_of", slowly)
     async with opened() as first:
         await first.say(type="auth", key=token)
         async with asyncio.timeout(60):

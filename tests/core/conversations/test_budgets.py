@@ -224,7 +224,7 @@ async def test_an_answer_that_may_be_as_long_as_a_number_can_say_is_reserved_lik
     claimed: Claimed,
 ) -> None:
     await in_thread(lambda: budget(DOLLAR, unit="money"))
-    meter = await in_thread(lambda: RunMeter(run=claimed()))
+    meter = await in_thread(lambda: RunMeter.of_run(run=claimed()))
     asked = replace(REQUEST, options={"max_tokens": 2**63 - 1})
     assert await meter.reserve(PRICED, asked) == 480
 

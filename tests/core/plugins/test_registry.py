@@ -79,7 +79,7 @@ def test_v22_a_plugin_of_an_installed_package_is_offered_beside_the_gateways(
     with installed(tmp_path, points={"minutes": GOOD}, code=CODE, group=registry.GROUP):
         assert [*registry.every()] == [*registry.PLUGINS, "minutes"]
         assert "plugin_id minutes, capability_id write: Writes minutes." in TOOL.description
-        assert list(work.plugins_that_fail()) == []
+        assert list(work.packages_that_fail()) == []
     assert [*registry.every()] == [*registry.PLUGINS]
 
 
@@ -90,7 +90,7 @@ def test_v22_broken_plugins_are_logged_and_shown_and_the_others_work(
     with installed(tmp_path, points=points, code=CODE, group=registry.GROUP):
         assert [*registry.every()] == [*registry.PLUGINS, "minutes"]
         assert TOOL.parameters["properties"]["plugin_id"]["enum"] == [*registry.every()]
-        findings = list(work.plugins_that_fail())
+        findings = list(work.packages_that_fail())
     assert len(findings) == len(BROKEN)
     for name, (_value, said) in BROKEN.items():
         (finding,) = [each for each in findings if f"plugin {name} cannot" in each.what]

@@ -89,7 +89,7 @@ def test_v22_a_tool_of_an_installed_package_is_offered_beside_the_gateways(
         assert registry.schema(tool)["function"]["name"] == "days_until"
         assert phrases.in_language(tool.progress({}), "de") == "Die Tage werden gezählt…"
         assert registry.installed().broken == {}
-        assert list(work.tools_that_fail()) == []
+        assert list(work.packages_that_fail()) == []
     assert names() == [*registry.TOOLS]
     assert registry.get("days_until") is None
     assert phrases.in_language("Counting the days…", "de") == "Counting the days…"
@@ -101,7 +101,7 @@ def test_v22_broken_tools_are_logged_and_shown_and_the_others_work(
     points = {name: value for name, (value, _said) in BROKEN.items()} | {"days": DAYS}
     with installed(tmp_path, points=points, code=CODE):
         assert names() == [*registry.TOOLS, "days_until"]
-        findings = list(work.tools_that_fail())
+        findings = list(work.packages_that_fail())
     assert len(findings) == len(BROKEN)
     for name, (_value, said) in BROKEN.items():
         (finding,) = [each for each in findings if f"tool {name} cannot" in each.what]

@@ -9,6 +9,7 @@ from django.db import OperationalError
 
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.http import RefusedError
+from channels_app.client_api import failures
 from channels_app.client_api.anthropic import errors
 from channels_app.client_api.anthropic.endpoints import AnthropicEndpoint
 from channels_app.client_api.by_version import by_version
@@ -72,7 +73,7 @@ def test_w30_a_used_up_budget_is_not_repeated() -> None:
     """[W30] 429 as at chat completions; an overloaded model is 529."""
     budget = Failure(code="budget", text="Used up.")
     assert errors.status_of(budget) == 429
-    assert errors.headers_of(budget) == {"x-should-retry": "false"}
+    assert failures.headers_of(budget, errors.rates) == {"x-should-retry": "false"}
     assert errors.status_of(Failure(code="overloaded", text="Busy.")) == 529
 
 

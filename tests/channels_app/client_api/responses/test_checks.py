@@ -238,13 +238,13 @@ def test_w16_too_many_tools_are_refused_before_they_are_read(
 ) -> None:
     """[W16] In one list, in one namespace, and over all namespaces."""
     read: list[str] = []
-    function_of = tools.function_of
+    named = tools.named
 
-    def counted(value: Json, where: str, namespace: str) -> Json:
+    def counted(value: Json, where: str, namespace: str) -> str:
         read.append(where)
-        return function_of(value, where, namespace)
+        return named(value, where, namespace)
 
-    monkeypatch.setattr(tools, "function_of", counted)
+    monkeypatch.setattr(tools, "named", counted)
     many: list[Json] = [{"type": "function", "name": f"f{number}"} for number in range(5000)]
     spread = [
         {"type": "namespace", "name": f"n{start}", "tools": many[start : start + 100]}
