@@ -154,6 +154,20 @@ def test_messages_of_before_an_approval_are_answered_but_for_commands(
     assert {each.session.user.username for each in dropped if each.session} != {"guest"}
 
 
+def test_a7_c6_an_album_of_before_an_approval_is_one_message(account: ChannelAccount) -> None:
+    """Each item came by itself; the next album, and what is none, are messages of their own."""
+    for number, album in enumerate(["g", "g", "h", ""], 1):
+        more: dict[str, Any] = {"options": {"album": album}} if album else {}
+        words = "" if number == 2 else f"look {number}"
+        say(account, words, STRANGER, media=[PICTURE], message_id=str(number), **more)
+    approve()
+    assert runs() == ["look 1", "look 3", "look 4"]
+    first, *_ = Run.objects.order_by("id")
+    assert (first.route["media"], first.route["acks"]) == ([PICTURE, PICTURE], ["1", "2"])
+    assert first.route["reply_to"] == "2"
+    assert ChatSession.objects.get(chat=STRANGER).title == "look 1"
+
+
 def test_an_accepted_message_is_logged_with_its_ids_after_the_commit(
     account: ChannelAccount,
     caplog: pytest.LogCaptureFixture,
