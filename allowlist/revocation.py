@@ -18,7 +18,7 @@ from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide, is_group_listed
-from core.conversations import push_subscriptions, runs, tool_calls
+from core.conversations import inbox, push_subscriptions, runs, tool_calls
 from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write
 from core.models import (
@@ -42,6 +42,7 @@ def end_user(*, user_id: int) -> None:
     """
     _publish_revoked(f"user:{user_id}")
     push_subscriptions.forget(user_id=user_id)
+    _queue_waiting(Q(user=user_id), now=timezone.now())
     runs.cancel_all_of(user_id=user_id)
     end_questions(user_id=user_id)
     connections.remove(McpConnection.objects.filter(user=user_id))
@@ -70,6 +71,8 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     """
     _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
+    in_its_group = Q(pk__in=_open_sessions_of(value)) if kind == "im" else Q()
+    _queue_waiting(Q(user=user_id) | in_its_group, now=moment)
     # A run that goes on after a pause has no messages of its own.
     begun = Run.objects.filter(user_id=user_id)
     _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
@@ -110,6 +113,16 @@ def end_expired(*, now: datetime) -> int:
     for key in keys:
         end_key(key=key)
     return len(identities) + len(keys)
+
+
+def _queue_waiting(where: Q, *, now: datetime) -> None:
+    """Queue the messages of conversations that wait for more ([C2]), to be ended with other queued
+    runs.
+    """
+    waiting = ChatSession.objects.filter(where, flush_at__isnull=False).order_by("pk")
+    for session_id in list(waiting.values_list("pk", flat=True)):
+        with atomic_write(joins=True):
+            inbox.flush_due(session_id=session_id, now=now + inbox.furthest_flush())
 
 
 def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from allowlist import keys, revocation
+from core.conversations import inbox
+from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import (
     ChannelAccount,
@@ -247,6 +249,37 @@ def test_a9_a_group_that_is_taken_off_the_list_ends_the_answers_in_it(
     assert not asked_to_end(private)
     revocation.end_identity(user_id=owner.pk, kind="im", value="43")
     assert not asked_to_end(private), "another person's, by an open list"
+
+
+@pytest.mark.parametrize("ended", ["identity", "person", "group"])
+def test_a9_messages_that_wait_for_more_end_with_the_right_by_which_they_came(
+    ann: User, make_user: MakeUser, telegram: ChannelAccount, now: datetime, ended: str
+) -> None:
+    """[A9] [C2] They had no run yet, and got one, with an answer, after the revocation. Those of
+    others wait on.
+    """
+
+    def wait(user: User, chat: str) -> ChatSession:
+        session = inbox.open_session(user=user, account=telegram, chat=chat)
+        draft = Draft(account=telegram, sender="42", chat=chat, text="hi", message_id="1")
+        with transactions.atomic_write():
+            inbox.store_waiting(draft=draft, session=session, now=now, wait=inbox.usual_wait())
+        return session
+
+    mine = wait(ann, "-100" if ended == "group" else "42")
+    other = wait(make_user("bob"), "43")
+    if ended == "person":
+        revocation.end_user(user_id=ann.pk)
+    elif ended == "identity":
+        revocation.end_identity(user_id=ann.pk, kind="im", value="42", now=now)
+    else:
+        owner = make_user("olga")
+        revocation.end_identity(user_id=owner.pk, kind="im", value="-100", now=now)
+    run = Run.objects.get()
+    assert (run.session, run.text) == (mine, "hi")
+    assert asked_to_end(run)
+    assert inbox.flush_at(mine.pk) is None
+    assert inbox.flush_at(other.pk) is not None
 
 
 def test_a9_the_end_of_a_session_is_told_to_the_sockets_of_its_person(
