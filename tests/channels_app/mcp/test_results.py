@@ -208,6 +208,16 @@ def test_a_dead_platform_is_an_error_and_sends_nothing_later(
     assert PLATFORM.texts("555") == ["again"]
 
 
+def test_s3_the_error_says_that_the_account_is_held(
+    agent: Agent, settings: Settings, memory: ChannelAccount
+) -> None:
+    """Its first message had the reason; those behind it waited for their turn, as it seemed."""
+    settings.SEND_RESULT_SECONDS = 0
+    held = "The platform does not accept the bot token."
+    ChannelAccount.objects.filter(id=memory.id).update(deliveries_held=held)
+    assert held in agent.send("hello")["message"]
+
+
 def test_a_refusal_of_the_platform_is_returned_verbatim(agent: Agent) -> None:
     """[S3]"""
     PLATFORM.refusals = [ChannelError("chat not found", permanent=True)]

@@ -19,7 +19,15 @@ from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
 from core.database import transactions
-from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Run,
+    User,
+)
 from tests.channels_app.mcp.conftest import MakeAgent
 from tests.channels_app.running import until
 from tests.channels_app.telegram.fake_api import FakeBotApi
@@ -147,6 +155,38 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
     until(lambda: all(row.state == "sent" for row in results.of(session)))
     assert PLATFORM.texts("555") == ["thanks"]
     assert not sessions.close(session=session)
+
+
+@pytest.mark.django_db
+def test_s3_after_a_message_in_a_group_results_go_to_a_private_chat(
+    owner: User, memory: ChannelAccount
+) -> None:
+    """The group is not told the results, and they are not skipped."""
+    owner.last_account, owner.last_target = memory, {"chat": "-9", "thread": ""}
+    owner.only_listed = True
+    owner.save()
+    ChatSession.objects.create(user=owner, account=memory, chat="555", thread="t")
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
+    sent = results.put_text(session=session, content="one")
+    (row,) = Delivery.objects.filter(id__in=sent.deliveries)
+    assert (row.account, row.session) == (memory, session)
+    assert (row.target["chat"], row.target["thread"]) == ("555", "t")
+
+
+@pytest.mark.django_db
+def test_s4_results_go_with_a_session_that_has_no_screen_of_its_own(
+    owner: User, memory: ChannelAccount
+) -> None:
+    """They were sent to where its person reads."""
+    owner.last_account, owner.last_target = memory, {"chat": "555", "thread": ""}
+    owner.save()
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
+    sent, waiting = (results.put_text(session=session, content=text) for text in ("one", "two"))
+    Delivery.objects.filter(id__in=sent.deliveries).update(state="sent", external_message_id="7")
+    assert sessions.close(session=session)
+    rows = Delivery.objects.in_bulk([*sent.deliveries, *waiting.deliveries])
+    found = [(row.state, row.payload.get("kind")) for _, row in sorted(rows.items())]
+    assert found == [("pending", "delete"), ("dismissed", None)]
 
 
 def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
