@@ -344,7 +344,7 @@ def test_a_file_is_fetched_again_after_a_failure_that_passes(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of its platform: a rate limit, a broken connection. Not for ever, and no other failure."""
-    monkeypatch.setattr(media, "FETCH_WAITS", (0.01, 0.01))
+    monkeypatch.setattr(media, "FETCH_WAITS", [each / 100 for each in media.FETCH_WAITS])
     PLATFORM.files["f"] = b"data"
     busy = ChannelError("too many requests", retry_after=0.01)
     PLATFORM.refusals += [busy, ChannelError("no connection")]
