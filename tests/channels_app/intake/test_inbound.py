@@ -779,14 +779,20 @@ def test_an_unknown_sender_is_of_a_kind(account: ChannelAccount) -> None:
     assert (request.kind, request.sender, request.chat) == ("im", GROUP, GROUP)
 
 
-def test_in_a_listed_group_an_unknown_sender_is_held_alone(
+def test_a3_in_a_listed_group_an_unknown_sender_is_held_alone(
     account: ChannelAccount, owner: User
 ) -> None:
+    """[A3] The lines for the sender are for nobody else: the group gets neither."""
+    account.config = {"denied_reply": "Wait.", "approved_reply": "Come in."}
+    account.save()
     ChannelIdentity.objects.create(user=owner, kind="im", value=GROUP)
     assert say(account, "hi", STRANGER, group=GROUP).outcome == "denied"
     request = UnknownRequest.objects.get()
     assert (request.sender, request.is_group) == (STRANGER, False)
     assert say(account, "hi", group=GROUP).outcome == "accepted"
+    approve()
+    assert runs() == ["hi", "hi"]
+    assert not Delivery.objects.exists()
 
 
 def test_an_unknown_sender_is_answered_and_told_to_the_owner_once(account: ChannelAccount) -> None:
