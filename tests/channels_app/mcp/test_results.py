@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from channels_app.agent_sessions import sessions
+from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.base import ChannelError
 from channels_app.memory.channel import PLATFORM
@@ -208,14 +208,16 @@ def test_a_dead_platform_is_an_error_and_sends_nothing_later(
     assert PLATFORM.texts("555") == ["again"]
 
 
+@pytest.mark.django_db
 def test_s3_the_error_says_that_the_account_is_held(
-    agent: Agent, settings: Settings, memory: ChannelAccount
+    session: ChatSession, memory: ChannelAccount
 ) -> None:
     """Its first message had the reason; those behind it waited for their turn, as it seemed."""
-    settings.SEND_RESULT_SECONDS = 0
     held = "The platform does not accept the bot token."
     ChannelAccount.objects.filter(id=memory.id).update(deliveries_held=held)
-    assert held in agent.send("hello")["message"]
+    sent = results.put_text(session=session, content="hello")
+    rows = results.current(sent.deliveries)
+    assert f"({held}); nothing was sent" in results.not_in_time(rows)
 
 
 def test_a_refusal_of_the_platform_is_returned_verbatim(agent: Agent) -> None:
