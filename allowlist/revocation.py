@@ -71,8 +71,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     """
     _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
-    in_its_group = Q(pk__in=_open_sessions_of(value)) if kind == "im" else Q()
-    _queue_waiting(Q(user=user_id) | in_its_group, now=moment)
+    _queue_waiting(Q(user=user_id) | Q(pk__in=_open_sessions_of(value)), now=moment)
     # A run that goes on after a pause has no messages of its own.
     begun = Run.objects.filter(user_id=user_id)
     _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
@@ -119,9 +118,9 @@ def _queue_waiting(where: Q, *, now: datetime) -> None:
     """Queue the messages of conversations that wait for more ([C2]), to be ended with other queued
     runs.
     """
-    waiting = ChatSession.objects.filter(where, flush_at__isnull=False).order_by("pk")
+    waiting = ChatSession.objects.filter(where, flush_at__isnull=False)
     for session_id in list(waiting.values_list("pk", flat=True)):
-        with atomic_write(joins=True):
+        with atomic_write():
             inbox.flush_due(session_id=session_id, now=now + inbox.furthest_flush())
 
 

@@ -474,7 +474,7 @@ def replay(messages: list[InboundMessage]) -> None:
         inbox.start_run(session=session, messages=some, now=last.received_at)
 
 
-def album_of(message: InboundMessage) -> tuple[str, str]:
-    """Return what the items of an album have in common; another value for each other message."""
+def album_of(message: InboundMessage) -> object:
+    """Return the album of an item, with its chat; for any other message one of its own."""
     album = message.options.get("album")
-    return (message.chat, str(album)) if album else ("", str(message.pk))
+    return (message.chat, album) if album else message.pk

@@ -260,21 +260,22 @@ def test_a9_messages_that_wait_for_more_end_with_the_right_by_which_they_came(
     """
 
     def wait(user: User, chat: str) -> ChatSession:
-        session = inbox.open_session(user=user, account=telegram, chat=chat)
         draft = Draft(account=telegram, sender="42", chat=chat, text="hi", message_id="1")
         with transactions.atomic_write():
+            session = inbox.open_session(user=user, account=telegram, chat=chat)
             inbox.store_waiting(draft=draft, session=session, now=now, wait=inbox.usual_wait())
         return session
 
-    mine = wait(ann, "-100" if ended == "group" else "42")
+    mine = wait(ann, "-100" if ended == "group" else "a chat")
     other = wait(make_user("bob"), "43")
     if ended == "person":
-        revocation.end_user(user_id=ann.pk)
+        with transactions.atomic_write():
+            revocation.end_user(user_id=ann.pk)
     elif ended == "identity":
         revocation.end_identity(user_id=ann.pk, kind="im", value="42", now=now)
     else:
-        owner = make_user("olga")
-        revocation.end_identity(user_id=owner.pk, kind="im", value="-100", now=now)
+        late = now + timedelta(seconds=1)  # its batch is due, and no worker was there
+        revocation.end_identity(user_id=make_user("olga").pk, kind="im", value="-100", now=late)
     run = Run.objects.get()
     assert (run.session, run.text) == (mine, "hi")
     assert asked_to_end(run)

@@ -1,13 +1,14 @@
 """[D4]: a bridge's context, and callbacks that answer no request."""
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from channels_app.base import Target
-from channels_app.bridge import adapter, fields
+from channels_app.bridge import adapter, channel, fields, signing
 from channels_app.intake.inbound import receive_sender
 from channels_app.replies import outbound
 from core.agent import prompt
@@ -54,3 +55,24 @@ def test_t7_an_answer_to_no_request_has_its_pictures(run: Run, text: str) -> Non
     outbound.enqueue_answer(run, outcome)
     (body,) = callbacks()
     assert (body["text"], body["images"], body["image"]) == (text, [PIXEL, PIXEL], PIXEL)
+
+
+@pytest.mark.parametrize(
+    ("age", "counts"), [(300, True), (301, False), (-300, True), (-301, False)]
+)
+def test_d4_a_signature_counts_for_300_seconds_either_way(age: int, *, counts: bool) -> None:
+    given = signing.headers(secret="a secret", now=1000, body=b"{}")
+    with nullcontext() if counts else pytest.raises(signing.BadSignatureError, match="300 s away"):
+        signing.check(
+            secret="a secret",
+            timestamp=given[signing.TIMESTAMP],
+            signature=given[signing.SIGNATURE],
+            body=b"{}",
+            now=1000 + age,
+        )
+
+
+def test_d4_a_callback_is_put_off_for_an_hour_at_most() -> None:
+    """Whatever the bridge asks for: the messages behind it wait, too."""
+    error = channel.refusal(503, {"RETRY-AFTER": "999999"})
+    assert (error.retry_after, error.permanent) == (3600.0, False)

@@ -782,7 +782,7 @@ def test_an_unknown_sender_is_of_a_kind(account: ChannelAccount) -> None:
 def test_a3_in_a_listed_group_an_unknown_sender_is_held_alone(
     account: ChannelAccount, owner: User
 ) -> None:
-    """[A3] The lines for the sender are for nobody else: the group gets neither."""
+    """[A3] The group gets neither of the lines that are for the sender."""
     account.config = {"denied_reply": "Wait.", "approved_reply": "Come in."}
     account.save()
     ChannelIdentity.objects.create(user=owner, kind="im", value=GROUP)

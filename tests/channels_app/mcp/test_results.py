@@ -18,6 +18,13 @@ from tests.channels_app.telegram.fake_api import FakeBotApi
 
 Settings = Any
 TABLE = "# Report\n\n| Name | Size |\n|------|------|\n| a.py | 12 |\n\n- one\n- **two**"
+# All that requirement 4 says of when and how to use the tool.
+SAID_TO_AGENTS = (
+    *("an analysis, a report", "a table, a list, a summary", "show me the results"),
+    *("display what you found", "one clean message than as lines of a terminal", "is Markdown"),
+    *("|------|", "```python", "headings, lists, **bold**", "shown formatted"),
+    *("a message of its own", "a new message each", "until the session ends", "4000 characters"),
+)
 NESTED = "````markdown\nBefore\n\n```python\nprint('hi')\n```\n\nAfter\n````"
 
 
@@ -47,7 +54,7 @@ def test_the_tools_are_listed_with_their_instructions(
     tools = agent_of(owner, session, mode=mode).tools()
     assert set(tools) == {"send_result", "send_file", "list_sessions", "wait_for_reply"}
     text = tools["send_result"].description
-    for word in ("Markdown", "table", "show me the results", "terminal", "session ends"):
+    for word in SAID_TO_AGENTS:
         assert word in text
     assert set(tools["send_result"].input_schema["properties"]) == {"content"}
     assert tools["send_result"].input_schema["required"] == ["content"]

@@ -137,13 +137,6 @@ def test_the_line_of_an_unsupported_message_comes_after_a_quoted_one(take: Take)
     assert stored().text == f"{quote}\n[unsupported message: story]"
 
 
-def test_c6_a_caption_does_not_hide_media_that_are_not_supported(take: Take) -> None:
-    """The model would answer as if the words were all; nor is it a command, as with a file."""
-    assert take(message(user=GUEST, paid_media={}, caption="/stop it")) == "accepted"
-    assert stored().text == "[unsupported message: paid_media]\n/stop it"
-    assert Run.objects.count() == Delivery.objects.count() == 0
-
-
 def test_a_part_of_a_message_of_another_chat_is_quoted(take: Take) -> None:
     elsewhere = {"origin": {"type": "user", "sender_user": person(8, "Bo")}}
     update = message("mine", user=GUEST, external_reply=elsewhere, quote={"text": "theirs"})
@@ -175,14 +168,6 @@ def test_an_edit_of_the_text_after_new_is_without_the_command(take: Take) -> Non
     assert Run.objects.get().text == stored().text == "plan a trip to Rome"
     assert take(edit(first, "plan a trip to Bath")) == "edited"
     assert Run.objects.get().text == "plan a trip to Bath"
-
-
-def test_c7_the_name_of_the_bot_alone_is_a_message(take: Take) -> None:
-    """One calls it so. An empty text would be refused by models' servers."""
-    update = message("@my_bot", user=GUEST, chat=GROUP)
-    update["message"]["entities"] = [{"type": "mention", "offset": 0, "length": 7}]
-    assert take(update) == "accepted"
-    assert stored().text == "@my_bot"
 
 
 def late(update: Params, text: str, *, seconds: int = 30) -> Params:
