@@ -76,3 +76,11 @@ def test_d4_a_callback_is_put_off_for_an_hour_at_most() -> None:
     """Whatever the bridge asks for: the messages behind it wait, too."""
     error = channel.refusal(503, {"RETRY-AFTER": "999999"})
     assert (error.retry_after, error.permanent) == (3600.0, False)
+
+
+def test_d4_the_senders_of_an_account_are_of_its_kind() -> None:
+    """The list of that kind is asked: an e-mail address is none of a messenger's."""
+    asked = fields.read({"user_id": "bo@example.org", "text": "hello"})
+    for config, kind in (({"kind": "email"}, "email"), ({}, "im")):
+        account = ChannelAccount(channel="bridge", config=config)
+        assert asked.draft(account=account, request_id="r1", key=0).kind == kind
