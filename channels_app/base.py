@@ -504,7 +504,9 @@ class MayNotPush(Protocol):
 
 @runtime_checkable
 class AnswersWhole(Protocol):
-    """Capability WHOLE: an answer is one block with its images, sent to its requester."""
+    """Capability WHOLE: an answer is one block with its images, sent to its requester. The first
+    block of an answer to no request has ``images`` too, if any.
+    """
 
     def render_answer(self, answer: WholeAnswer) -> Block | None:
         """Render the block; None when the channel does not answer such a request."""

@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from channels_app import registry
 from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.delivery.sending import can_push
+from channels_app.owner import notice_targets
 from core.conversations import events, outbox, push_messages, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
@@ -103,7 +104,9 @@ def screen(
 
 
 def observer(user: User) -> Destination | None:
-    """Return where a user reads: the last-used channel, else the latest web chat."""
+    """Return where a user reads: the last-used channel, else the latest web chat, else another
+    private chat.
+    """
     last = user.last_account
     place = user.last_target
     if last is not None and last.channel != "web" and registry.get(last.channel) is not None:
@@ -116,7 +119,12 @@ def observer(user: User) -> Destination | None:
             return found
     chats = ChatSession.objects.filter(user=user, account__channel="web", closed_at__isnull=True)
     newest = chats.select_related("account", "user").order_by("-last_message_at", "-id").first()
-    return Destination(newest, newest.account, None) if newest is not None else None
+    if newest is not None:
+        return Destination(newest, newest.account, None)
+    for there in notice_targets.all_of(user)[:1]:
+        session = ChatSession(user=user, account=there.account)
+        return Destination(session, there.account, there.channel, there.chat, there.thread)
+    return None
 
 
 def put_text(*, session: ChatSession, content: str) -> Sent:
@@ -295,7 +303,7 @@ async def arrival(sent: Sent, *, report: Report) -> str:
 
 def current(ids: list[int]) -> list[Delivery]:
     """Return the current deliveries, in order. Raises NotSentError when one was deleted."""
-    rows = list(Delivery.objects.filter(id__in=ids).order_by("id"))
+    rows = list(Delivery.objects.filter(id__in=ids).select_related("account").order_by("id"))
     if len(rows) < len(ids):
         raise NotSentError("The session was deleted; the result was not sent.")
     return rows
@@ -329,7 +337,8 @@ def withdraw(rows: list[Delivery]) -> bool:
 
 def not_in_time(rows: list[Delivery]) -> str:
     """Return the error text for a result that was withdrawn."""
-    reason = next((row.error for row in rows if row.error), "it was not this result's turn yet")
+    known = (row.error or row.account.deliveries_held for row in rows)
+    reason = next(filter(None, known), "it was not this result's turn yet")
     part = any(row.state == Delivery.State.SENT for row in rows)
     what = "only a part was sent" if part else "nothing was sent"
     return f"It could not be delivered in {settings.SEND_RESULT_SECONDS} s ({reason}); {what}."

@@ -182,14 +182,13 @@ def close(*, session: ChatSession) -> bool:
 
 def remove_results(session: ChatSession) -> None:
     """Queue the deletion of a session's results. Inside a transaction."""
-    channel = registry.get(session.account.channel)
-    if channel is None:
-        Run.objects.filter(session=session, origin=results.ORIGIN).delete()
-        return
+    Run.objects.filter(session=session, origin=results.ORIGIN).delete()
     found = results.of(session)
     outbox.take_back(found)
-    if isinstance(channel.outbound, Deletes):
-        for row in found.filter(state__in=(*outbox.OPEN, Delivery.State.SENT)).order_by("id"):
+    left = found.filter(state__in=(*outbox.OPEN, Delivery.State.SENT)).select_related("account")
+    for row in left.order_by("id"):
+        channel = registry.get(row.account.channel)  # a session without a screen has no own
+        if channel is not None and isinstance(channel.outbound, Deletes):
             outbox.change(delivery=row, payload={"kind": "delete", "lenient": True})
 
 

@@ -126,7 +126,9 @@ async def send_block(channel: Channel, account: Account, delivery: Delivery) -> 
 
 
 async def send_file(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """Send a photo or a document; a line of text where the channel takes no files."""
+    """Send a photo or a document; where the channel takes no files, the link of a stored one, or
+    a line of text.
+    """
     if delivery.external_message_id:
         return delivery.external_message_id
     found = await in_thread(outgoing, delivery)
@@ -134,10 +136,10 @@ async def send_file(channel: Channel, account: Account, delivery: Delivery) -> s
         raise ChannelError("The file is gone.", permanent=True)
     can_send = Capability.FILES in channel.capabilities
     if not (can_send and isinstance(channel.outbound, SendsFiles)):
-        text = {"text": found.caption or found.name}
+        text = await in_thread(link_text, delivery) or found.caption or found.name
         target = target_of(delivery)
         return await channel.outbound.send_text(
-            account=account, target=target, block=text, key=delivery.dedupe_key
+            account=account, target=target, block={"text": text}, key=delivery.dedupe_key
         )
     target, key = target_of(delivery), delivery.dedupe_key
     try:
@@ -253,7 +255,8 @@ def link_text(delivery: Delivery) -> str:
     row = StoredFile.objects.filter(public_id=name, revoked_at__isnull=True).first()
     if row is None:
         return ""
-    lines = (delivery.payload.get("caption", ""), f"📎 {row.name}", storage.link(row))
+    caption = delivery.payload.get("caption", "")
+    lines = (caption if caption != row.name else "", f"📎 {row.name}", storage.link(row))
     return "\n".join(line for line in lines if line)
 
 

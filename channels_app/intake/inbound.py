@@ -15,6 +15,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from django.utils import timezone
@@ -452,20 +453,30 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
 
 
 def replay(messages: list[InboundMessage]) -> None:
-    """Start runs for the held messages of an approved sender, in order ([A7]). Inside a
-    transaction."""
-    for message in messages:
-        assert message.user is not None  # noqa: S101 - set by the decision
+    """Start runs for the held messages of an approved sender, in order ([A7]); the items of an
+    album are one message. Inside a transaction."""
+    for _, items in groupby(messages, key=album_of):
+        some = list(items)
+        last = some[-1]
+        assert last.user is not None  # noqa: S101 - set by the decision
         session = inbox.open_session(
-            user=message.user, account=message.account, chat=message.chat, thread=message.thread
+            user=last.user, account=last.account, chat=last.chat, thread=last.thread
         )
-        row = InboundMessage.objects.filter(id=message.id)
-        row.update(session=session)
-        command = None if message.media else slash_commands.parse(message.text)
+        rows = InboundMessage.objects.filter(id__in=[each.pk for each in some])
+        rows.update(session=session)
+        command = None if last.media else slash_commands.parse(last.text)
         if command is not None and not command.is_new_text:  # many begin with "/start"
-            row.update(state=InboundMessage.State.ANSWERED, note="a command of before the approval")
+            rows.update(
+                state=InboundMessage.State.ANSWERED, note="a command of before the approval"
+            )
             continue
         if command is not None:
-            message.text = command.argument
-            row.update(text=message.text)
-        inbox.start_run(session=session, messages=[message], now=message.received_at)
+            last.text = command.argument
+            rows.update(text=last.text)
+        inbox.start_run(session=session, messages=some, now=last.received_at)
+
+
+def album_of(message: InboundMessage) -> object:
+    """Return the album of an item, with its chat; for any other message one of its own."""
+    album = message.options.get("album")
+    return (message.chat, album) if album else message.pk

@@ -92,14 +92,16 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
 
 async def pictures(run: Run, made: dict[str, str]) -> dict[str, str]:
     """Return the pictures of a run's files (a frame of each film) as data URLs, for a vision model,
-    by the file's public id.
+    by the file's public id: at most MAX_ATTACHMENTS, and the run's text says so.
 
     ``made`` are those that exist already; another attempt of a run makes them again.
     """
     found: dict[str, str] = {}
-    for item in run.route.get("media", [])[: settings.MAX_ATTACHMENTS]:
-        if not item.get("seen"):
-            continue
+    seen = [item for item in run.route.get("media", []) if item.get("seen")]
+    most = settings.MAX_ATTACHMENTS
+    if len(seen) > most:  # several albums at once
+        run.text += f"\n[Only the first {most} of these {len(seen)} pictures are shown.]"
+    for item in seen[:most]:
         url = made.get(item["file"]) or await picture_of_file(run, item)
         found |= {item["file"]: url} if url else {}
     return found

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -84,7 +84,10 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     if Capability.EDIT not in channel.capabilities:
         said = partial_answer(run)
         payloads, final = after_partial_answer(run, said, payloads), len(said)
-    payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
+    if Capability.WHOLE in channel.capabilities:
+        payloads = with_images(payloads, outcome.images)
+    else:
+        payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
     for index, payload in enumerate(payloads):
         if index >= final:
             delivery = put_block(run=run, index=index, payload=payload)
@@ -197,6 +200,14 @@ def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
         if each.get("id") and takes_files
     ]
     return photos + documents
+
+
+def with_images(payloads: list[Block], images: Sequence[str]) -> list[Block]:
+    """Return the blocks of an answer to no request where an answer has its images in it ([T7])."""
+    if not images:
+        return payloads
+    first, *rest = payloads or [{"text": ""}]
+    return [{**first, "images": list(images)}, *rest]
 
 
 def partial_answer(run: Run) -> list[Block]:

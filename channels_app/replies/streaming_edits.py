@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from django.conf import settings
+
 from channels_app import registry
 from channels_app.base import (
     Block,
@@ -300,14 +302,18 @@ def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
 def live_of(run: Run, transcript: Transcript, *, lease: Lease) -> Live | None:
     """Return the object that shows a run while it grows; None where clients follow the log
     themselves.
+
+    It shows the beginning of the answer, as it will be: sources come last. Messages that cannot be
+    edited would be sent twice otherwise.
     """
     channel = registry.get(run.session.account.channel)
     if channel is None or Capability.WHOLE in channel.capabilities:
         return None
-    links = Links()
+    links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
 
     def now() -> Draft:
-        return Draft(answer_of(transcript.messages(), {}, links=links, words=ENGLISH).text)
+        said = [each for each in transcript.messages() if each.type != "retrieval"]
+        return Draft(answer_of(said, {}, links=links, words=ENGLISH).text)
 
     def progress_of(message: Message) -> str:
         return (

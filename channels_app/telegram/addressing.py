@@ -45,12 +45,14 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
     A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
     """
     text, named = without_name(message.text, message.entities, bot)
-    text = text or message.line
+    text = whole(message, text)
+    if not (text or message.media):  # the name alone, as one calls somebody
+        text = message.text.strip()
     replied = message.quoted is not None and is_bot(message.quoted, bot)
     addressed = not message.is_group or named or replied
     own = not message.author
     if not addressed:
-        raw = with_addresses(message.text, message.entities) or message.line
+        raw = whole(message, with_addresses(message.text, message.entities))
         command_text = raw if own else ""
         return Addressed(addressed=False, command_text=command_text, text=said(message, raw))
     # In a group a reply is the way to address the bot: it need not repeat an answer.
@@ -62,6 +64,13 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
         quoted=message.quoted,
         is_answer=is_answer,
     )
+
+
+def whole(message: TelegramMessage, text: str) -> str:
+    """Return the text of a message behind the line for what is no text: a caption does not hide
+    that its media are not supported.
+    """
+    return "\n".join(each for each in (message.line, text) if each)
 
 
 def said(message: TelegramMessage, text: str) -> str:

@@ -211,7 +211,7 @@ def prepare(
     rules = instructions(run, known)
     if run.options.get("schedule"):
         rules = f"{rules}\n\n{SCHEDULED}"
-    if context := run.options.get("context"):
+    if context := run.options.get("client_context"):
         rules = f"{rules}\n\n{context}"
     own: list[ChatMessage] = run.options.get("messages") or []
     is_alone = bool(own and run.options.get("model_only"))

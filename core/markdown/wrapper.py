@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_OPENING = re.compile(r"(`{3,})\w*[ \t]*\Z")
+_OPENING = re.compile(r"(`{3,})\w*\s*\Z")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,})([^`]*)\Z")
 
 

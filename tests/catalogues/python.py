@@ -75,6 +75,8 @@ LEFT = {
     "There is no such account.",
     "This key has no scope 'admin:requests'.",
     "Too many unanswered messages.",
+    "[Only the first",
+    "pictures are shown.]",
     "You can go on from {moment}.",
     "a command of before the approval",
     "an event number",

@@ -72,7 +72,7 @@ def kept(asked: Asked) -> dict[str, Any]:
 
 def accept(caller: Principal, asked: Asked) -> Receipt:
     """Put the message into the inbox. Raises RefusedError."""
-    context = {"context": asked.context} if asked.context else {}
+    context = {"client_context": asked.context} if asked.context else {}
     ask = Ask(
         model="",
         messages=asked.messages,

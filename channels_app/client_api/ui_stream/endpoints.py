@@ -156,7 +156,7 @@ class Stop(UiEndpoint):
 
 def accept(caller: Principal, asked: fields.Asked) -> Receipt:
     """Put the message into the inbox. Raises RefusedError."""
-    context = {"context": asked.system} if asked.system else {}
+    context = {"client_context": asked.system} if asked.system else {}
     ask = Ask(
         model="",
         messages=asked.messages or fields.checked([]),

@@ -71,14 +71,19 @@ def test_a_file_that_is_gone_is_a_dead_letter(runner: Runner, owner: User) -> No
     assert set(Delivery.objects.values_list("error", flat=True)) == {"The file is gone."}
 
 
-def test_a_channel_without_files_gets_the_name(
+def test_a_channel_without_files_gets_the_name_and_the_link(
     runner: Runner, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without a caption an agent's file has its name as the caption."""
     only_text = frozenset({Capability.EDIT})
     monkeypatch.setattr(CHANNEL, "capabilities", only_text)
     stored = storage.keep(user=owner, name="a.txt", content=b"x")
-    put(memory_account(), {"kind": "document", "file": stored.public_id})
-    until(lambda: PLATFORM.texts("c") == ["a.txt"])
+    put(memory_account(), {"kind": "document", "file": stored.public_id, "caption": "a.txt"})
+    until(lambda: PLATFORM.texts("c"))
+    (text,) = PLATFORM.texts("c")
+    name, link = text.splitlines()
+    assert name == "📎 a.txt"
+    assert "/files/out?token=" in link
 
 
 def test_a_payload_of_a_newer_version_is_a_dead_letter(runner: Runner, owner: User) -> None:

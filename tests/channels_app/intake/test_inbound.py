@@ -18,7 +18,7 @@ from channels_app.asgi import admission
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.intake.inbound import Receipt
-from core.conversations import assistants, inbox
+from core.conversations import assistants, inbox, outbox
 from core.conversations.inbox import Draft, RepeatKey
 from core.files import storage
 from core.lib import log_ids, tracing
@@ -152,6 +152,20 @@ def test_messages_of_before_an_approval_are_answered_but_for_commands(
     dropped = InboundMessage.objects.filter(state="answered")
     assert {each.note for each in dropped} == {"a command of before the approval"}
     assert {each.session.user.username for each in dropped if each.session} != {"guest"}
+
+
+def test_a7_c6_an_album_of_before_an_approval_is_one_message(account: ChannelAccount) -> None:
+    """Each item came by itself; the next album, and what is none, are messages of their own."""
+    for number, album in enumerate(["g", "g", "h", ""], 1):
+        more: dict[str, Any] = {"options": {"album": album}} if album else {}
+        words = "" if number == 2 else f"look {number}"
+        say(account, words, STRANGER, media=[PICTURE], message_id=str(number), **more)
+    approve()
+    assert runs() == ["look 1", "look 3", "look 4"]
+    first, *_ = Run.objects.order_by("id")
+    assert (first.route["media"], first.route["acks"]) == ([PICTURE, PICTURE], ["1", "2"])
+    assert first.route["reply_to"] == "2"
+    assert ChatSession.objects.get(chat=STRANGER).title == "look 1"
 
 
 def test_an_accepted_message_is_logged_with_its_ids_after_the_commit(
@@ -537,6 +551,55 @@ def test_a_command_on_a_platform_is_answered_there(account: ChannelAccount) -> N
     assert Delivery.objects.count() == 1
 
 
+def answer_to(account: ChannelAccount, command: str, sender: str = GUEST) -> Delivery:
+    """Return the answer to a command in the chat ``c``."""
+    say(account, command, sender, chat="c")
+    return Delivery.objects.latest("id")
+
+
+def test_c8_the_answer_to_a_command_does_not_wait_for_messages_before_it(
+    account: ChannelAccount,
+) -> None:
+    """Else "Stopping…" came behind the answer that is to be stopped."""
+    before = outbox.enqueue_in_chat(
+        key="x", account_id=account.pk, chat="c", payload={"text": "a long answer"}
+    )
+    assert outbox.claim(delivery_id=answer_to(account, "/stop").pk) is not None
+    assert Delivery.objects.get(pk=before.pk).state == "pending"
+
+
+def test_c9_stop_drops_the_messages_that_wait_for_more(account: ChannelAccount) -> None:
+    say(account, "one", chat="c", debounce=True)
+    say(account, "two", chat="c", debounce=True)
+    say(account, "elsewhere", chat="d", debounce=True)
+    assert answer_to(account, "/stop").payload["text"] == "Stopping…"
+    assert states()[:3] == [("one", "answered"), ("two", "answered"), ("elsewhere", "received")]
+    assert inbox.flush_at(ChatSession.objects.get(chat="c").pk) is None
+    assert answer_to(account, "/stop").payload["text"] == "There is nothing to stop."
+
+
+def test_c8_new_begins_a_conversation_without_the_history_and_its_title(
+    account: ChannelAccount,
+) -> None:
+    say(account, "my holidays", chat="c")
+    session = ChatSession.objects.get()
+    assert session.title == "my holidays"
+    answer_to(account, "/new")
+    session.refresh_from_db()
+    assert (session.title, session.history_from) == ("", Message.objects.latest("id").pk)
+    say(account, "my taxes", chat="c")
+    session.refresh_from_db()
+    assert session.title == "my taxes"
+
+
+def test_c8_the_state_of_the_workers_is_shown_to_owners_alone(account: ChannelAccount) -> None:
+    said = "Answers being written: 0. Waiting: 0."
+    assert answer_to(account, "/status").payload["text"] == said
+    first, workers = answer_to(account, "/status", OWNER).payload["text"].splitlines()
+    assert first == said
+    assert workers.startswith("Workers: 0 for answers, 0 for long tasks.")
+
+
 def test_the_text_after_new_is_a_run_of_its_own(account: ChannelAccount) -> None:
     receipt = say(account, "/new hello", options={"a": 1})
     assert receipt.run is not None
@@ -716,14 +779,20 @@ def test_an_unknown_sender_is_of_a_kind(account: ChannelAccount) -> None:
     assert (request.kind, request.sender, request.chat) == ("im", GROUP, GROUP)
 
 
-def test_in_a_listed_group_an_unknown_sender_is_held_alone(
+def test_a3_in_a_listed_group_an_unknown_sender_is_held_alone(
     account: ChannelAccount, owner: User
 ) -> None:
+    """[A3] The group gets neither of the lines that are for the sender."""
+    account.config = {"denied_reply": "Wait.", "approved_reply": "Come in."}
+    account.save()
     ChannelIdentity.objects.create(user=owner, kind="im", value=GROUP)
     assert say(account, "hi", STRANGER, group=GROUP).outcome == "denied"
     request = UnknownRequest.objects.get()
     assert (request.sender, request.is_group) == (STRANGER, False)
     assert say(account, "hi", group=GROUP).outcome == "accepted"
+    approve()
+    assert runs() == ["hi", "hi"]
+    assert not Delivery.objects.exists()
 
 
 def test_an_unknown_sender_is_answered_and_told_to_the_owner_once(account: ChannelAccount) -> None:

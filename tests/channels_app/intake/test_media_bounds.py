@@ -106,6 +106,19 @@ def test_a_picture_is_known_by_its_first_bytes(url: str, *, is_picture: bool) ->
     assert media.is_picture(url) is is_picture
 
 
+def test_c6_pictures_above_the_limit_are_said_not_to_be_shown(run: Run, settings: Settings) -> None:
+    """The model would be asked about pictures that it does not have. Documents do not count."""
+    settings.MAX_ATTACHMENTS = 2
+    run.text, made = "look", {name: f"data:{name}" for name in "abc"}
+    shown = [{"kind": "image", "file": name, "seen": True} for name in made]
+    run.route = {"media": [{"kind": "file", "file": "d"}, *shown[:2]]}
+    assert list(asyncio.run(media.pictures(run, made))) == ["a", "b"]
+    assert run.text == "look"
+    run.route = {"media": shown}
+    assert list(asyncio.run(media.pictures(run, made))) == ["a", "b"]
+    assert run.text == "look\n[Only the first 2 of these 3 pictures are shown.]"
+
+
 def test_files_of_a_message_count_with_their_size_unless_they_are_stored(
     guest: User, owner: User
 ) -> None:
@@ -332,7 +345,7 @@ def test_a_file_is_fetched_again_after_a_failure_that_passes(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of its platform: a rate limit, a broken connection. Not for ever, and no other failure."""
-    monkeypatch.setattr(media, "FETCH_WAITS", (0.01, 0.01))
+    monkeypatch.setattr(media, "FETCH_WAITS", [each / 100 for each in media.FETCH_WAITS])
     PLATFORM.files["f"] = b"data"
     busy = ChannelError("too many requests", retry_after=0.01)
     PLATFORM.refusals += [busy, ChannelError("no connection")]

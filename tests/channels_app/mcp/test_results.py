@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from channels_app.agent_sessions import sessions
+from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.base import ChannelError
 from channels_app.memory.channel import PLATFORM
@@ -18,6 +18,13 @@ from tests.channels_app.telegram.fake_api import FakeBotApi
 
 Settings = Any
 TABLE = "# Report\n\n| Name | Size |\n|------|------|\n| a.py | 12 |\n\n- one\n- **two**"
+# All that requirement 4 says of when and how to use the tool.
+SAID_TO_AGENTS = (
+    *("an analysis, a report", "a table, a list, a summary", "show me the results"),
+    *("display what you found", "one clean message than as lines of a terminal", "is Markdown"),
+    *("|------|", "```python", "headings, lists, **bold**", "shown formatted"),
+    *("a message of its own", "a new message each", "until the session ends", "4000 characters"),
+)
 NESTED = "````markdown\nBefore\n\n```python\nprint('hi')\n```\n\nAfter\n````"
 
 
@@ -47,7 +54,7 @@ def test_the_tools_are_listed_with_their_instructions(
     tools = agent_of(owner, session, mode=mode).tools()
     assert set(tools) == {"send_result", "send_file", "list_sessions", "wait_for_reply"}
     text = tools["send_result"].description
-    for word in ("Markdown", "table", "show me the results", "terminal", "session ends"):
+    for word in SAID_TO_AGENTS:
         assert word in text
     assert set(tools["send_result"].input_schema["properties"]) == {"content"}
     assert tools["send_result"].input_schema["required"] == ["content"]
@@ -206,6 +213,18 @@ def test_a_dead_platform_is_an_error_and_sends_nothing_later(
     assert not Message.objects.exists()
     assert agent.send("again")["status"] == "success"
     assert PLATFORM.texts("555") == ["again"]
+
+
+@pytest.mark.django_db
+def test_s3_the_error_says_that_the_account_is_held(
+    session: ChatSession, memory: ChannelAccount
+) -> None:
+    """Its first message had the reason; those behind it waited for their turn, as it seemed."""
+    held = "The platform does not accept the bot token."
+    ChannelAccount.objects.filter(id=memory.id).update(deliveries_held=held)
+    sent = results.put_text(session=session, content="hello")
+    rows = results.current(sent.deliveries)
+    assert f"({held}); nothing was sent" in results.not_in_time(rows)
 
 
 def test_a_refusal_of_the_platform_is_returned_verbatim(agent: Agent) -> None:

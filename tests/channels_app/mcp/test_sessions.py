@@ -14,12 +14,22 @@ from rest_framework.test import APIClient
 from allowlist import keys
 from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import receive_personal
+from channels_app.mcp import adapter, server
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
 from core.database import transactions
-from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Run,
+    User,
+)
 from tests.channels_app.mcp.conftest import MakeAgent
 from tests.channels_app.running import until
 from tests.channels_app.telegram.fake_api import FakeBotApi
@@ -147,6 +157,66 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
     until(lambda: all(row.state == "sent" for row in results.of(session)))
     assert PLATFORM.texts("555") == ["thanks"]
     assert not sessions.close(session=session)
+
+
+@pytest.mark.django_db
+def test_s3_an_account_that_is_off_and_a_text_without_end_are_errors(
+    owner: User, session: ChatSession, memory: ChannelAccount, settings: Any
+) -> None:
+    settings.MAX_TEXT_CHARACTERS = 5
+    principal = Principal(owner, session_id=session.public_id)
+    with pytest.raises(results.NotSentError, match="longer than 5 characters"):
+        server.put_result(principal, adapter.SendResult(content="123456"))
+    ChannelAccount.objects.filter(pk=memory.pk).update(enabled=False)
+    with pytest.raises(results.NotSentError, match="switched off"):
+        server.put_result(principal, adapter.SendResult(content="12345"))
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.django_db
+def test_s4_a_session_is_opened_in_a_private_chat_and_its_results_keep_it_open(
+    owner: User, memory: ChannelAccount
+) -> None:
+    for chat in ("554", "-9"):
+        now = timezone.now()
+        ChatSession.objects.create(user=owner, account=memory, chat=chat, last_message_at=now)
+    session = sessions.open_session(user=owner, account=memory)
+    assert session.chat == "554"
+    ChatSession.objects.update(last_message_at=timezone.now() - timedelta(hours=73))
+    results.put_text(session=session, content="one")
+    assert sessions.close_idle(now=timezone.now()) == 0
+
+
+@pytest.mark.django_db
+def test_s3_after_a_message_in_a_group_results_go_to_a_private_chat(
+    owner: User, memory: ChannelAccount
+) -> None:
+    """The group is not told the results, and they are not skipped."""
+    owner.last_account, owner.last_target = memory, {"chat": "-9", "thread": ""}
+    owner.only_listed = True
+    owner.save()
+    ChatSession.objects.create(user=owner, account=memory, chat="555", thread="t")
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
+    sent = results.put_text(session=session, content="one")
+    (row,) = Delivery.objects.filter(id__in=sent.deliveries)
+    assert (row.account, row.session) == (memory, session)
+    assert (row.target["chat"], row.target["thread"]) == ("555", "t")
+
+
+@pytest.mark.django_db
+def test_s4_results_go_with_a_session_that_has_no_screen_of_its_own(
+    owner: User, memory: ChannelAccount
+) -> None:
+    """They were sent to where its person reads."""
+    owner.last_account, owner.last_target = memory, {"chat": "555", "thread": ""}
+    owner.save()
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
+    sent, waiting = (results.put_text(session=session, content=text) for text in ("one", "two"))
+    Delivery.objects.filter(id__in=sent.deliveries).update(state="sent", external_message_id="7")
+    assert sessions.close(session=session)
+    rows = Delivery.objects.in_bulk([*sent.deliveries, *waiting.deliveries])
+    found = [(row.state, row.payload.get("kind")) for _, row in sorted(rows.items())]
+    assert found == [("pending", "delete"), ("dismissed", None)]
 
 
 def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(

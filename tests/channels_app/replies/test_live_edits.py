@@ -17,11 +17,20 @@ from channels_app.delivery.sending import account_of
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.replies import streaming_edits
 from channels_app.replies.streaming_edits import Draft, Live
+from channels_app.worker import finish_run
 from core.conversations import events, inbox
 from core.database import transactions
 from core.database.transactions import atomic_write, in_thread
 from core.lib import leases
 from core.lib.leases import Lease
+from core.messages import (
+    RetrievalSource,
+    Transcript,
+    custom_message,
+    retrieval_message,
+    text_message,
+    to_dict,
+)
 from core.models import Delivery, InboundMessage, Run, User
 from tests.channels_app.running import memory_account
 
@@ -114,6 +123,27 @@ def with_outbound(**methods: Any) -> Channel:
     for name, method in methods.items():
         setattr(Outbound, name, method)
     return replace(CHANNEL, outbound=Outbound(PLATFORM))
+
+
+def test_c5_a_growing_answer_is_the_beginning_of_the_whole_one(run: Run) -> None:
+    """With its sources, which come last, and its links. Where nothing can be edited, what differs
+    is sent anew behind a line that says so.
+    """
+    source: RetrievalSource = {"id": "1", "type": "web", "content": "c", "title": "T"}
+    transcript = Transcript()
+    for each in (
+        retrieval_message("q", [source], message_id="r"),
+        custom_message("chart", {"title": "Sales"}, message_id="c"),
+        text_message(BEGUN, message_id="t"),
+    ):
+        list(transcript.read(to_dict(each)))
+    live = streaming_edits.live_of(run, transcript, lease=Lease(seconds=60))
+    assert live is not None
+    grown = live.now().text
+    ending = finish_run.Ending(Run.State.SUCCEEDED)
+    whole = finish_run.outcome_of(run, transcript, ending).text
+    assert whole == f"{grown}\n\n**Sources**\n\n1. T"
+    assert grown.endswith(BEGUN)
 
 
 def test_an_answer_grows_in_one_message(run: Run) -> None:

@@ -12,6 +12,7 @@ from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.replies import typing_and_reactions
 from channels_app.worker.runner import Runner, waiting
 from core.conversations import inbox
+from core.database import transactions
 from core.lib.encryption import DecryptError
 from core.models import ChannelAccount, ChatSession, InboundMessage, User
 from tests.channels_app.running import memory_account, until
@@ -37,6 +38,29 @@ def test_c4_a_platform_that_takes_no_reaction_is_not_asked_again(
     say(account=account, sender="555", chat="c", text="x", message_id="1", now=timezone.now())
     until(lambda: PLATFORM.texts("c") == ["x"])
     until(lambda: InboundMessage.objects.get().ack == "cleared")
+
+
+@pytest.mark.parametrize(("state", "stays"), [("batched", True), ("answered", False)])
+def test_c4_a_reaction_that_comes_after_the_end_of_its_run_is_removed(
+    state: str, *, stays: bool
+) -> None:
+    """Nothing else would: it was recorded as shown and removed before it was there."""
+    PLATFORM.clear()
+    account, now = memory_account(), timezone.now()
+    row = InboundMessage.objects.create(account=account, state=state, ack="shown", received_at=now)
+    mark = typing_and_reactions.Mark(
+        id=row.id,
+        reacts=CHANNEL.outbound,
+        account=account_of(account),
+        target=Target("c"),
+        message_id="1",
+        show=True,
+    )
+    asyncio.run(typing_and_reactions.apply(mark))
+    transactions.close_pool()
+    row.refresh_from_db()
+    assert PLATFORM.reactions["main", "c", "1"] is stays
+    assert row.ack == ("shown" if stays else "cleared")
 
 
 async def test_c4_typing_is_shown_once_however_many_hold_it_and_ends_with_the_last() -> None:

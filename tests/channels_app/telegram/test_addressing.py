@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,32 @@ def test_c7_in_a_private_chat_a_message_of_the_bot_is_quoted_too() -> None:
         assert meant.text == text
         assert meant.quoted == update.message.quoted
         assert meant.is_answer is (chat < 0)
+
+
+def test_c6_a_caption_does_not_hide_media_that_are_not_supported() -> None:
+    """The model would answer as if the words were all; nor is it a command, as with a file."""
+    line = "[unsupported message: paid_media]"
+    for chat, caption, text in (
+        (555, "/stop it", f"{line}\n/stop it"),
+        (-100, "look", f"{line}\nlook"),
+        (-100, "", line),
+    ):
+        update = read(message(chat=chat, paid_media={}, caption=caption))
+        assert isinstance(update, NewMessage)
+        meant = understand(update.message, bot=BOT)
+        assert (meant.text, meant.command_text, meant.addressed) == (text, text, chat > 0)
+
+
+def test_c7_the_name_of_the_bot_alone_is_a_message() -> None:
+    """One calls it so. An empty text would be refused by models' servers; a file says enough."""
+    alone: dict[str, Any] = {"text": " @my_bot"}
+    with_file = {"caption": " @my_bot", "document": {"file_id": "f"}}
+    for more, text in ((alone, "@my_bot"), (with_file, "")):
+        update = read(message(chat=-100, **more))
+        assert isinstance(update, NewMessage)
+        named = replace(update.message, entities=[Entity("mention", 1, 7)])
+        meant = understand(named, bot=BOT)
+        assert (meant.text, meant.addressed) == (text, True)
 
 
 def test_c7_a_part_of_an_answer_that_was_chosen_is_quoted_in_a_group() -> None:

@@ -3,10 +3,13 @@
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
 
+from channels_app.base import Target
+from channels_app.telegram import outbound
 from channels_app.worker.runner import Runner
 from core.models import ChatSession, Delivery, InboundMessage, Run
 from tests.channels_app.running import script, until
@@ -292,3 +295,26 @@ def test_an_edit_of_a_message_that_waits_changes_the_question(
     )
     until(lambda: "what is the time" in local.texts(556))
     assert InboundMessage.objects.filter(text="what is the time", state="answered").exists()
+
+
+def test_c3_general_is_left_out_where_messages_are_sent() -> None:
+    """Telegram refuses its number there."""
+    threads = [outbound.thread_of(Target("-100", thread)) for thread in ("", "1", "7")]
+    assert threads == [None, None, 7]
+
+
+@pytest.mark.parametrize(
+    ("block", "is_off"),
+    [
+        ({"text": "see evil.example/x"}, True),
+        ({"text": "see https://x"}, True),
+        ({"text": "see this", "entities": [{"type": "text_link", "url": "https://x"}]}, True),
+        ({"text": "see this.", "entities": [{"type": "bold"}]}, False),
+    ],
+)
+def test_rx9_telegram_fetches_no_address_for_a_preview(
+    block: dict[str, Any], *, is_off: bool
+) -> None:
+    """It may hold words of the conversation."""
+    shown = outbound.preview_of(block)
+    assert (shown is not None and shown.is_disabled is True) is is_off

@@ -165,3 +165,10 @@ def test_an_answer_that_goes_on_without_end_costs_no_time(begun: str, filled: st
     start = time.process_time()
     assert written(f"{begun}{filled * 15_000}. web_search") is None
     assert time.process_time() - start < 0.5
+
+
+def test_l3_an_announcement_that_asks_back_is_no_promise() -> None:
+    """[L3] The person is to answer first."""
+    for text in ("I'll make your slides. How many?", "I'll make your slides. **How many?**"):
+        assert not fallback.is_promise(text)
+        assert fallback.is_promise(text.partition(".")[0])

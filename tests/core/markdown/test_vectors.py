@@ -84,6 +84,11 @@ def test_s2_an_outer_fence_is_stripped_as_the_vectors_say(vector: dict[str, Any]
     assert markdown.strip_outer_fence(vector["input"]) == expected
 
 
+def test_s2_an_outer_fence_with_line_ends_of_windows_is_stripped() -> None:
+    """[S2] Agents run there, too."""
+    assert markdown.strip_outer_fence("```markdown\r\n# Hi\r\n```\r\n") == "# Hi\r"
+
+
 def test_t5_the_bot_api_shows_our_markup_as_our_text() -> None:
     """[T5]: the vectors' outcomes at Telegram hold for our MarkdownV2, but for trailing blanks."""
     for vector in vectors("markdown_to_entities"):
