@@ -200,7 +200,7 @@ def rows_of_talk(user: User, account: ChannelAccount, shared: ChannelAccount, te
     )
     JobStep.objects.create(job=job, kind="answer", key=text(), data=text())
     left = storage.folder() / "jobs" / str(job.pk)
-    left.mkdir(parents=True)
+    left.mkdir(parents=True, exist_ok=True)
     (left / text()).write_text(text())
     storage.keep(
         user=user,
