@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from core.agent.calling import parsed
+from core.agent.calling import LongNumberError, parsed
 from core.providers.base import ChatMessage
 
 MOST_CALLS = 32
@@ -86,6 +86,8 @@ def short_arguments(arguments: str, most: int) -> str:
     """
     try:
         given = parsed(arguments or "{}")
+    except LongNumberError:  # refused, but an object
+        given = orjson.loads(arguments)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         given = None
     if isinstance(given, dict) and len(arguments) <= most:

@@ -120,8 +120,8 @@ def delete(*, session: ChatSession) -> None:
         runs.request_cancel(run=run)
     stored = list(StoredFile.objects.filter(session=session))
     dependents.remove_before(session)
-    with atomic_write():
-        session.delete()
+    # Locked first: a message that comes at this moment goes with it.
+    dependents.remove(ChatSession.objects.filter(pk=session.pk))
     for file in stored:
         (storage.folder() / file.path).unlink(missing_ok=True)
 

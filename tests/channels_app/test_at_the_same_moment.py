@@ -134,6 +134,18 @@ def test_rows_that_a_worker_adds_to_a_run_go_with_it(run: Run) -> None:
     assert not RunEvent.objects.exists()
 
 
+def test_a_message_that_comes_while_its_chat_is_deleted_goes_with_it(guest: User) -> None:
+    """Of two phones one sends a message in the chat, and the other deletes it."""
+    session = inbox.open_session(user=guest, account=builtin_account("web"))
+    with transaction.atomic():
+        assert asks(guest, "hello", session.public_id).outcome == "accepted"
+        deletion = Beside(partial(sessions.delete, session=session))
+        deletion.wait_for_lock()
+    deletion.result()
+    for model in (ChatSession, Run, Message, InboundMessage):
+        assert not model._default_manager.exists()
+
+
 def closed(session: ChatSession) -> None:
     ChatSession.objects.filter(pk=session.pk).update(closed_at=timezone.now())
 

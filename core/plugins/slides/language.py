@@ -55,6 +55,7 @@ LANGUAGES = {
     )
 }
 ENGLISH = LANGUAGES["en-US"]
+ADDRESS = re.compile("https?://[!-~]+")
 KANA = re.compile("[\u3040-\u30ff]")
 # Scripts that name their language, in the order of asking: kana before the Han they stand among.
 SCRIPTS = (
@@ -95,13 +96,21 @@ COMMON = {
     "fr-FR": "le la les des une et sur pour avec du est dans que fais crée moi présentation un ce "
     "cet cette peux tu",
     "it-IT": "il lo gli una e su per con del della è di che crea fammi presentazione",
-    "pt-BR": "o os as uma e sobre para com do da é em que faça crie apresentação não",
+    "pt-BR": "o os as uma e sobre para com do da é em que faça crie apresentação não este por "
+    "favor resuma",
     "nl-NL": "de het een en over voor met van is niet maak presentatie op",
     "pl-PL": "o i na w z do jest się nie dla zrób prezentację oraz",
     "tr-TR": "ve bir için ile hakkında bu sunum hazırla yap",
     "vi-VN": "và về của là một cho trong những các",
 }
-LETTERS = {"de-DE": "äöüß", "es-ES": "ñ¿¡", "fr-FR": "çèêœàù"}  # as good as a word
+# They tell where words do not: others, as Turkish, have some of them, too.
+LETTERS = {
+    "de-DE": "äöüß",
+    "es-ES": "ñ¿¡",
+    "fr-FR": "çèêœàù",
+    "pt-BR": "ãõ",
+    "pl-PL": "ąęłśźż",
+}
 COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
 # Generic headings: slides for a mere topic when a weak model finds too few.
 ASPECTS = {
@@ -151,17 +160,21 @@ def named(name: str) -> Language | None:
 
 def detect(text: str) -> Language:
     """Return the language that ``text`` is written in; English where nothing says otherwise."""
-    sample = text[:SAMPLE]
+    sample = ADDRESS.sub("", text[:SAMPLE])
     letters = sum(character.isalpha() for character in sample)
     for tag, script in SCRIPTS:
         if letters and len(script.findall(sample)) >= letters * LEAST_SHARE:
             return LANGUAGES[variant(tag, sample)]
     words = re.findall(r"\w+", sample.casefold())
-    counts = {tag: sum(word in known for word in words) for tag, known in COMMON_WORDS.items()}
-    for tag, letters_of_it in LETTERS.items():
-        counts[tag] += any(letter in sample for letter in letters_of_it)
+    counts = {
+        tag: (
+            sum(word in known for word in words),
+            any(letter in sample for letter in LETTERS.get(tag, "")),
+        )
+        for tag, known in COMMON_WORDS.items()
+    }
     best = max(counts, key=lambda tag: counts[tag])
-    return LANGUAGES[best] if counts[best] else ENGLISH
+    return LANGUAGES[best] if any(counts[best]) else ENGLISH
 
 
 def variant(tag: str, sample: str) -> str:

@@ -144,6 +144,11 @@ def test_shortened_arguments_are_a_json_object_within_the_bound(value: Any, most
             assert made == text
 
 
+def test_arguments_with_a_number_that_was_refused_are_kept_as_the_model_wrote_them() -> None:
+    arguments = f'{{"amount": {2**70}}}'
+    assert short_arguments(arguments, calls.ARGUMENTS) == arguments
+
+
 @pytest.mark.parametrize("depth", [254, 255, 1000, 2000])
 def test_arguments_are_kept_however_deeply_they_are_nested(depth: int) -> None:
     arguments = '{"a":' * depth + f'"{"x" * 4000}"' + "}" * depth

@@ -401,6 +401,11 @@ def test_the_language_parameter_wins_over_the_language_of_the_text() -> None:
         ("Kun je dia's maken over je werk en de zee", "Dutch"),
         ("Slides at work: what we care for", "English"),
         ("Зроби презентацію про вулкани", "Ukrainian"),
+        ("Crie slides sobre energia solar, por favor", "Portuguese"),
+        ("Segurança do trabalho", "Portuguese"),
+        ("Güneş enerjisi ve geleceği", "Turkish"),
+        ("Energia i środowisko", "Polish"),
+        ("总结 https://www.example.com/news/a-long-article-about-energy", "Simplified Chinese"),
     ],
 )
 def test_a_deck_has_the_language_of_the_request(request_: str, name: str) -> None:
