@@ -72,7 +72,8 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     channel = registry.get(run.session.account.channel)
     if channel is None:
         if run.session.account.channel in registry.installed().broken:
-            put_block(run=run, index=0, payload=UNRENDERED)
+            # Behind those that were sent while it grew, before the channel was broken.
+            put_block(run=run, index=len(partial_answer(run)), payload=UNRENDERED)
         return
     if isinstance(channel.outbound, AnswersWhole) and not answers_no_request(run):
         block = channel.outbound.render_answer(whole(run, outcome))
@@ -101,8 +102,8 @@ def render_late(delivery: Delivery) -> None:
     run = delivery.run
     assert run is not None  # noqa: S101 - for the type checker
     with atomic_write():
+        outbox.postpone(delivery=delivery, seconds=0)  # as what is not sent yet can be retracted
         enqueue_answer(run, Outcome(**run.result))
-        outbox.postpone(delivery=delivery, seconds=0)
         outbox.take_back(Delivery.objects.filter(id=delivery.id, payload=UNRENDERED))
 
 

@@ -7,7 +7,6 @@ Parts with an `id` are replaced by the next of that id; transient ones are not k
 
 from __future__ import annotations
 
-import json
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from channels_app.client_api.run_adapter import (
 )
 from channels_app.client_api.tool_questions import Before, Question
 from channels_app.rendering.links import is_web_url
+from core.agent.calling import parsed
 from core.messages import (
     ActionMessage,
     CustomMessage,
@@ -273,10 +273,12 @@ def _call(call_id: str, name: str, arguments: str) -> Chunk:
 
 
 def _tool_input(arguments: str) -> object:
-    """Return the arguments in the form of the client's tool; text that is no JSON stays text."""
+    """Return the arguments in the form of the client's tool; text that is no JSON stays text, and
+    JSON that cannot be written again as it is.
+    """
     try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
+        return parsed(arguments)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return arguments
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from channels_app import registry
-from channels_app.base import ChannelError
+from channels_app.base import Capability, ChannelError
 from channels_app.delivery import find_sent, sending
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.owner import notices, outages
@@ -149,6 +149,33 @@ def test_an_answer_that_ends_while_its_channel_cannot_be_loaded_is_sent_when_it_
     [sent] = PLATFORM.sent
     assert (sent.block["text"], sent.target.reply_to) == (text or ENGLISH.nothing, "7")
     assert stored(row).state == State.SENT
+
+
+@pytest.mark.parametrize("end", ["three", ""])
+def test_an_answer_that_grew_before_its_channel_was_broken_goes_on_behind_its_messages(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Its first message was taken for what is left, and looked at again without end."""
+    session = session_of(account)
+    route = {"account": account.pk, "chat": CHAT, "thread": "", "reply_to": "7"}
+    run = Run.objects.create(session=session, user=session.user, route=route, attempt=2)
+    blocks = [{"text": text} for text in ("one", "two", end) if text]
+    for index in range(2):
+        with atomic_write():
+            shown = outbound.put_block(run=run, index=index, payload=blocks[index])
+        deliver(shown)
+    run.result = {"state": "succeeded", "text": "one two"}
+    run.save()
+    with monkeypatch.context() as broken, atomic_write():
+        broken.setattr(registry, "get", lambda name: None)
+        broken.setattr(registry, "installed", lambda: Installed(broken={"memory": "No module."}))
+        outbound.enqueue_answer(run, runs.Outcome(**run.result))
+    monkeypatch.setattr(CHANNEL, "capabilities", CHANNEL.capabilities - {Capability.EDIT})
+    monkeypatch.setattr(outbound, "render_answer", lambda *_: list(blocks))
+    row = Delivery.objects.get(payload=outbound.UNRENDERED)
+    assert (deliver(row), deliver(row)) == (Next(row.id), None)
+    assert PLATFORM.texts(CHAT) == [block["text"] for block in blocks]
+    assert not Delivery.objects.filter(state=State.PENDING).exists()
 
 
 def test_a_chat_that_has_a_new_id_is_followed(

@@ -438,6 +438,15 @@ def test_m3_a_tool_of_the_gateway_ends_with_its_result() -> None:
     assert ui(run(call, status="cancelled"))["parts"][-1]["type"] == "tool-output-error"
 
 
+@pytest.mark.parametrize(
+    "arguments", ['{"wei": 340282366920938463463374607431768211456}', "[" * 300 + "]" * 300]
+)
+def test_m3_arguments_that_cannot_be_written_again_end_no_stream(arguments: str) -> None:
+    """A number of more than 64 bits is not rounded."""
+    call = say(tool_call_message("c1", "pay", arguments, message_id="M1"))
+    assert ui(run(call), client_tools=frozenset(["pay"]))["parts"][0]["input"] == arguments
+
+
 def test_m3_a_tool_of_the_client_is_the_clients_to_run() -> None:
     call = say(tool_call_message("c1", "weather", '{"city": "Rome"}', message_id="M1"))
     seen = ui(run(call, call), client_tools=frozenset(["weather"]))
