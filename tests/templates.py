@@ -73,6 +73,7 @@ def collect_static(gateway: Gateway) -> None:
     with alone(folder, "static"):
         if not made.exists():
             making = folder / "collecting"
+            shutil.rmtree(making, ignore_errors=True)  # of a run that was killed
             making.mkdir()
             maker = Gateway(folder=making, database_url=gateway.database_url)
             maker.manage("collectstatic", "--noinput", "--verbosity", "0")

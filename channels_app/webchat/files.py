@@ -164,13 +164,13 @@ class FileEndpoint(Endpoint):
             path = storage.path_of(file)
             if not await asyncio.to_thread(path.is_file):
                 raise RefusedError(404, gettext_lazy("The file was deleted."))
-            part = part_of(self.request, file.size)
+            asked = part_of(self.request, file.size)
+            part = asked or range(file.size)
             acts = await asyncio.to_thread(is_slide_show, file, path)
             headers = {**headers_of(file, acts=acts), "Content-Length": str(len(part))}
-            partial = len(part) < file.size
-            if partial:
+            if asked:
                 headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
-            await self.send_headers(status=206 if partial else 200, headers=http.encoded(headers))
+            await self.send_headers(status=206 if asked else 200, headers=http.encoded(headers))
             if self.request.method != "HEAD":
                 async for block in blocks(path, part):
                     if not await http.write(self.send, block, more=True):
@@ -237,24 +237,25 @@ def count_open(file: StoredFile, address: str) -> None:
         account_audit.file_opened(file=file, address=address, now=timezone.now())
 
 
-def part_of(request: Request, size: int) -> range:
-    """Parse the Range header (RFC 9110, 14.2) of a request for a file of ``size`` bytes.
+def part_of(request: Request, size: int) -> range | None:
+    """Parse the Range header (RFC 9110, 14.2) of a request for a file of ``size`` bytes; None for
+    one without a part.
 
     Multiple ranges, unknown units and invalid headers get the whole file, and so does ``If-Range``:
     no file has a validator. Raises RefusedError 416.
     """
     found = ONE_RANGE.fullmatch(request.header("range"))
     if found is None or request.method != "GET" or request.header("if-range"):
-        return range(size)
+        return None
     first, last = found["first"], found["last"]
     if first:
         part = range(int(first), min(int(last) + 1, size) if last else size)
         if last and int(last) < int(first):
-            return range(size)
+            return None
     elif last:
         part = range(max(0, size - int(last)), size)
     else:
-        return range(size)
+        return None
     if not part:
         headers = {"Content-Range": f"bytes */{size}"}
         raise RefusedError(416, gettext_lazy("The file has no such part."), headers=headers)

@@ -27,7 +27,7 @@ def make_run_folder(folder: Path) -> None:
     runs a script that an update left there. Raises OSError.
     """
     run_folder(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(PermissionError):  # another user made it
+    with suppress(OSError):  # another user made it, or the share has no modes
         run_folder(folder).chmod(0o700)
 
 

@@ -1071,6 +1071,8 @@ def test_the_keyboard_of_a_phone_stays_when_a_message_is_sent(
     box.press("Enter")  # no other key of a phone begins a new line
     box.press_sequentially("please")
     expect(box).to_have_value("Some markdown\nplease")
+    key = page.locator(".send-key")  # of a keyboard beside it, in the list of shortcuts
+    assert key.evaluate("(it) => getComputedStyle(it, '::before').content") == '"Ctrl + "'
     page.get_by_role("button", name="Send", exact=True).tap()
     finished(page)
     expect(box).to_be_focused()

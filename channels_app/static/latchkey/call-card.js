@@ -3,7 +3,7 @@
 import { textOf } from "./conversation.js";
 import { el, webUrl } from "./dom.js";
 
-const LOOKS = { once: "button-primary", deny: "button-danger" };
+const LOOKS = { once: ".button-primary", deny: ".button-danger" };
 
 /** The parts of a question's text: the question with who asks, its details, and the outcome. */
 export function partsOf(text) {
@@ -39,7 +39,7 @@ function buttonsOf(frame, decide) {
   const row = el("div.notice-buttons");
   for (const [choice, label] of choicesOf(frame)) {
     const send = () => decide(textOf(frame.tool_call), textOf(frame.digest), choice);
-    row.append(choice === "edit" ? linkTo(frame.page, label) : choiceButton(label, LOOKS[choice] ?? "button-plain", send));
+    row.append(choice === "edit" ? linkTo(frame.page, label) : choiceButton(label, LOOKS[choice] ?? "", send));
   }
   return row;
 }
@@ -52,7 +52,7 @@ export function choiceButton(label, look, send) {
     event.currentTarget.closest("section").focus(); // what is disabled loses it
     if (!send()) for (const each of all) each.disabled = false;
   };
-  return el(`button.button.${look}`, { type: "button", onclick }, label);
+  return el(`button.button${look}`, { type: "button", onclick }, label);
 }
 
 function choicesOf(frame) {

@@ -7,10 +7,10 @@ import { filled, gettext, ngettext } from "./texts.js";
 
 const TOAST = 6000;
 const VERDICTS = [
-  ["approve", gettext("Approve"), "button-primary"],
-  ["approve_24h", gettext("Approve 24 h"), "button-plain"],
-  ["deny", gettext("Deny"), "button-plain"],
-  ["block", gettext("Block"), "button-danger"],
+  ["approve", gettext("Approve"), ".button-primary"],
+  ["approve_24h", gettext("Approve 24 h"), ""],
+  ["deny", gettext("Deny"), ""],
+  ["block", gettext("Block"), ".button-danger"],
 ];
 
 // The frames of dismissed cards, by what they ask: each new connection brings what waits.

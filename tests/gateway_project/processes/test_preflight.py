@@ -1,5 +1,6 @@
 """Each obstacle to a start is named, with a fix, before anything is started."""
 
+import errno
 import io
 import json
 import os
@@ -70,6 +71,16 @@ def test_the_folder_of_a_running_gateway_is_of_its_user_alone(tmp_path: Path) ->
     folder.chmod(0o777)
     preflight.check_home(tmp_path)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_home_on_a_share_without_modes_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    preflight.check_home(tmp_path)
 
 
 def test_a_terminal_of_another_encoding_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
