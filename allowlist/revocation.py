@@ -105,12 +105,14 @@ KEYS = Instances(lambda: ApiKey.objects.filter(within(), revoked_at=None).order_
 
 
 def end_expired(*, now: datetime) -> int:
-    """End what has recently expired, as if it had been revoked. A chore; idempotent.
+    """End what has expired lately, or since the oldest unanswered request came (the gateway may
+    have been off), as if it had been revoked. A chore; idempotent.
 
     Returns how many identities and keys it checked.
     """
-    identities = IDENTITIES.all(since=now - LOOK_BACK, now=now)
-    keys = KEYS.all(since=now - LOOK_BACK, now=now)
+    since = min(now, runs.oldest_to_answer() or now) - LOOK_BACK
+    identities = IDENTITIES.all(since=since, now=now)
+    keys = KEYS.all(since=since, now=now)
     for identity in identities:
         end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value, now=now)
     for key in keys:

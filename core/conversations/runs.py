@@ -386,6 +386,18 @@ ARE_EXPIRED = HasRows(expired)
 OLDEST_QUEUED = Values(
     lambda: Run.objects.filter(state=Run.State.QUEUED).order_by("id").values_list("id")[:1]
 )
+OLDEST_TO_ANSWER = Values(
+    lambda: (
+        Run.objects.filter(state=Run.State.QUEUED, cancel_requested_at=None)
+        .order_by("id")
+        .values_list("created_at")[:1]
+    )
+)
+ANSWERED_NOW = Values(
+    lambda: Run.objects.filter(state=Run.State.RUNNING, cancel_requested_at=None).values_list(
+        "created_at"
+    )
+)
 LEASES = transactions.FarTimes(lambda: Run.objects.filter(state=Run.State.RUNNING), "lease_until")
 
 
@@ -399,6 +411,11 @@ def recover(*, limit: int = 500) -> list[int]:
             rows = transactions.unlocked(expired())
             rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
     return startable(limit=limit) if OLDEST_QUEUED() else []
+
+
+def oldest_to_answer() -> datetime | None:
+    """Return when the oldest run began that is being answered, or will be."""
+    return min((at for (at,) in (*OLDEST_TO_ANSWER(), *ANSWERED_NOW())), default=None)
 
 
 def startable(*, limit: int) -> list[int]:

@@ -135,6 +135,19 @@ def test_a9_the_chore_looks_back_two_minutes(
     assert revocation.end_expired(now=now + timedelta(seconds=seconds)) == found
 
 
+@pytest.mark.parametrize("state", [Run.State.QUEUED, Run.State.RUNNING])
+def test_a9_the_chore_ends_rights_that_expired_while_the_gateway_was_off(
+    ann: User, start: Start, now: datetime, state: Run.State
+) -> None:
+    """[A9] Or while its machine slept: the answers of before are not given hours later."""
+    ChannelIdentity.objects.create(user=ann, kind="im", value="42", expires_at=now + HOUR)
+    run = start(ann, "42")
+    Run.objects.filter(pk=run.pk).update(created_at=now, state=state)
+    assert revocation.end_expired(now=now + 5 * HOUR) == 1
+    assert asked_to_end(run)
+    assert revocation.end_expired(now=now + 5 * HOUR) == 0
+
+
 def test_a9_a_run_that_is_ending_keeps_its_time(ann: User, start: Start) -> None:
     """[A9] And one that is over is left alone."""
     ending, over = start(ann, "42"), start(ann, "42")
