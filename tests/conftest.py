@@ -31,7 +31,6 @@ from tests.run import (
     DAYS,
     EITHER,
     EVERY_DAY,
-    FILE_DAYS,
     IN_TURN,
     ONCE,
     ONCE_UNMEASURED,
@@ -130,12 +129,12 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
 
 def is_of_today(nodeid: str) -> bool:
-    """Return whether a slow test runs today: the dearest on one of DAYS, by its name, the others
-    on one of FILE_DAYS, by that of their file."""
+    """Return whether a slow test runs today: the dearest on one of DAYS by its name, the others
+    by that of their file."""
     if nodeid.startswith(IN_TURN):
         return is_in_turn(number_of(nodeid) // 2, parts=DAYS)
     file = nodeid.split("::", maxsplit=1)[0]
-    return file.startswith(EVERY_DAY) or is_in_turn(number_of(file), parts=FILE_DAYS)
+    return file.startswith(EVERY_DAY) or is_in_turn(number_of(file), parts=DAYS)
 
 
 # At the top of a module whose tests are all slow.

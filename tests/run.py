@@ -144,9 +144,8 @@ IN_TURN = (
     "tests/gateway_project/test_year.py",
     "tests/models_chaos",
 )
-# Other files with slow tests run them on one day of FILE_DAYS, but for these; ``make soak`` runs
+# Other files with slow tests run all of them on one day of DAYS, but for these; ``make soak`` runs
 # all.
-FILE_DAYS = 3
 EVERY_DAY = (
     "tests/channels_app/http_api/test_inbound.py",
     "tests/channels_app/telegram/test_kills.py",
