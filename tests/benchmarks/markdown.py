@@ -43,16 +43,11 @@ UNITS = (
 Convert = Callable[[str], object]
 
 
-def markdown_v2(source: str) -> str:
-    """Return the text for ``parse_mode=MarkdownV2``."""
-    return markdown.to_telegram(source).markdown_v2()
-
-
 def measure() -> str:
     """Return a report in plain text."""
     samples = [text[:ONE_MESSAGE] for _, text in texts.descriptions(content_type="text/markdown")]
     functions: dict[str, Convert] = {
-        "to_markdown_v2": markdown_v2,
+        "to_markdown_v2": markdown.to_markdown_v2,
         "to_telegram": markdown.to_telegram,
         "markdown_to_whatsapp": markdown.markdown_to_whatsapp,
         "markdown_to_plain": markdown.markdown_to_plain,
@@ -96,6 +91,6 @@ def worst() -> tuple[float, str]:
     found = (0.0, "")
     for name, source in inputs.items():
         began = time.process_time()
-        markdown_v2(source)
+        markdown.to_markdown_v2(source)
         found = max(found, ((time.process_time() - began) * 1000, name))
     return found

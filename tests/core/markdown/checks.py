@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from core import markdown
 from core.markdown import TelegramText
 
 from .mdb import reference, tdlib
@@ -20,16 +19,6 @@ def shown(delivered: Any) -> Shown:
     """Return a delivered message as comparable values: its text and its spans in order."""
     spans = (tuple(dataclasses.astuple(span)) for span in delivered.spans)
     return delivered.text, sorted((str(a), int(b), int(c), str(d)) for a, b, c, d in spans)
-
-
-def markdown_v2(text: object) -> str:
-    """Return the text for ``parse_mode=MarkdownV2``."""
-    return markdown.to_telegram(text).markdown_v2()
-
-
-def html(text: object) -> str:
-    """Return the text for ``parse_mode=HTML``."""
-    return markdown.to_telegram(text).html()
 
 
 def forms(message: TelegramText) -> tuple[Shown, Shown, Shown]:
