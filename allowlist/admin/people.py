@@ -211,7 +211,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Take the write lock first: Django's view of a new user opens a transaction."""
+        """Wait in the queue of writers: Django's view of a new user opens a transaction."""
         with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().add_view(request, form_url, extra_context)
         return response

@@ -124,10 +124,9 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
 
     @contextmanager
     def changing(self, request: HttpRequest) -> Iterator[None]:
-        """Take the gateway's write lock before Django's transaction, and the lock of all forms: of
-        one that is posted twice at once the second is checked when the first is stored.
-
-        In the other order two writers on SQLite would wait for each other.
+        """Begin a write of the gateway around Django's transaction, so that on SQLite it waits in
+        the queue of writers, and take the lock of all forms: of one that is posted twice at once
+        the second is checked when the first is stored.
         """
         with transactions.atomic_write():
             transactions.lock_until_commit(FORMS_LOCK)

@@ -158,11 +158,7 @@ def writer_lock() -> Iterator[None]:
     if not _write_lock.acquire(timeout=-1 if limit is None else limit):
         raise OperationalError("database is locked")
     try:
-        name = str(connection.settings_dict["NAME"])
-        if not Path(name).is_absolute():
-            yield  # a database in memory
-            return
-        files = lock_files(name)
+        files = lock_files(str(connection.settings_dict["NAME"]))
         if not files:
             yield
             return
@@ -183,10 +179,12 @@ def writer_lock() -> Iterator[None]:
 
 def lock_files(name: str) -> list[int]:
     """Return the descriptors of this process's lock files of a database: the queue, and the turn;
-    none where they cannot be opened: a command of root may have made them.
+    none of one in memory, and where they cannot be opened: a command of root may have made them.
 
     Requires the lock of its writers.
     """
+    if not Path(name).is_absolute():
+        return []
     paths = [f"{name}.gate", f"{name}.turn"]
     for path in paths:
         if path not in _lock_files:
