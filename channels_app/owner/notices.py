@@ -228,7 +228,7 @@ def decided(request: UnknownRequest, *, text: Callable[[], str]) -> None:
         card = {"request": request.public_id, "text": said[str(owner.pk)], "decided": True}
         show_in_web_chats(owner, card)
     for_others = settled(request, text())
-    with transaction.atomic():
+    with transactions.atomic_write():
         notices = Delivery.objects.select_for_update().filter(
             dedupe_key__startswith=f"notice:request:{request.public_id}:"
         )
@@ -253,7 +253,7 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
         with spoken(owner.language):
             text = trouble_text(account, chat, WORDS.get(trouble, TROUBLE), words)
         key = f"notice:trouble:{account.pk}:{today}:{owner.pk}:{trouble}:{chat}"
-        with transaction.atomic():
+        with transactions.atomic_write():
             # Not to the very chat that cannot be reached, nor into the queue of an account that
             # delivers nothing until the owner has acted.
             away = None if chat else account.pk
@@ -318,7 +318,7 @@ def model_health(*, now: datetime) -> None:
         sent = [f"{name}:{account}"[:200] for name in names for account in accounts]
         return Delivery.objects.filter(dedupe_key__in=sent).exists()
 
-    with transaction.atomic():
+    with transactions.atomic_write():
         for row, is_over in health.to_report(unless=is_sent):
             for owner in people:
                 with spoken(owner.language):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
@@ -113,7 +112,7 @@ def given_up(*, delivery: Delivery, may_have_arrived: bool = False) -> None:
     hour = int(now.timestamp()) // 3600
     kind = "unsure:" if may_have_arrived else ""
     for owner in notices.owners():
-        with spoken(owner.language), transaction.atomic():
+        with spoken(owner.language), transactions.atomic_write():
             said = gettext("{account}: a message could not be delivered and will not be retried.")
             if may_have_arrived:
                 said = gettext(
