@@ -126,15 +126,18 @@ def test_messages_of_a_channel_that_cannot_be_loaded_wait_until_it_can(
     assert (stored(row).state, stored(row).error) == (State.DEAD, "This channel is not installed.")
 
 
+def begun_in(account: ChannelAccount, **more: Any) -> Run:
+    """Return a run of a message in the chat, which its answer replies to."""
+    session = session_of(account)
+    route = {"account": account.pk, "chat": CHAT, "thread": "", "reply_to": "7"}
+    return Run.objects.create(session=session, user=session.user, route=route, **more)
+
+
 @pytest.mark.parametrize("text", ["one", ""])
 def test_an_answer_that_ends_while_its_channel_cannot_be_loaded_is_sent_when_it_can(
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    session = session_of(account)
-    route = {"account": account.pk, "chat": CHAT, "thread": "", "reply_to": "7"}
-    run = Run.objects.create(
-        session=session, user=session.user, route=route, state="running", attempt=1
-    )
+    run = begun_in(account, state="running", attempt=1)
     with monkeypatch.context() as broken:
         broken.setattr(registry, "get", lambda name: None)
         broken.setattr(registry, "installed", lambda: Installed(broken={"memory": "No module."}))
@@ -156,9 +159,7 @@ def test_an_answer_that_grew_before_its_channel_was_broken_goes_on_behind_its_me
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """Its first message was taken for what is left, and looked at again without end."""
-    session = session_of(account)
-    route = {"account": account.pk, "chat": CHAT, "thread": "", "reply_to": "7"}
-    run = Run.objects.create(session=session, user=session.user, route=route, attempt=2)
+    run = begun_in(account, attempt=2)
     blocks = [{"text": text} for text in ("one", "two", end) if text]
     for index in range(2):
         with atomic_write():
