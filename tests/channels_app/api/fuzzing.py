@@ -15,11 +15,11 @@ ADDRESSES = ("http://", "https://")
 def filter_case(context: Any, case: Any) -> bool:
     """Skip bodies that no database can store, which every endpoint refuses, pictures with made-up
     addresses, and names in a path with a percent sign, which the fuzzer decodes once too often: to
-    another sign, or to none at all.
+    another sign, to a control character, or to none at all.
     """
     del context
     names = [unquote(str(each)) for each in (case.path_parameters or {}).values()]
-    if any({"%", NO_SIGN} & set(each) for each in names):
+    if any({"%", NO_SIGN} & set(each) or not each.isprintable() for each in names):
         return False
     try:
         strict_json.check_storable(case.body)
