@@ -173,6 +173,10 @@ class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
         return False
 
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Return whether the actions of this list are allowed: as its rows could be changed."""
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
+
 
 class ExtraContext:
     """Mixin: more template context for the page of one row, from ``page_context``."""
@@ -247,24 +251,14 @@ def state_badge(state: str, label: str = "") -> SafeString:
 
 
 STATE_COLOURS = {
-    "pending": "warning",
-    "held": "warning",
-    "queued": "info",
-    "received": "info",
-    "batched": "info",
-    "running": "info",
-    "sending": "info",
-    "starting": "info",
-    "approved": "success",
-    "succeeded": "success",
-    "answered": "success",
-    "sent": "success",
-    "blocked": "danger",
-    "failed": "danger",
-    "dead": "danger",
-    "uncertain": "danger",
-    "quarantined": "danger",
-    "error": "danger",
+    state: colour
+    for colour, states in {
+        "warning": "pending held",
+        "info": "queued received batched running sending starting",
+        "success": "approved succeeded answered sent",
+        "danger": "blocked failed dead uncertain quarantined error",
+    }.items()
+    for state in states.split()
 }
 
 
