@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from core.lib.languages import ENGLISH, named
 from core.messages import RetrievalSource, retrieval_message
 from core.plugins.base import Capability, PluginError, PluginHost, PluginResult, Source
-from core.plugins.slides.language import ENGLISH, named
 
 PROMPT_TOKENS = 400
 SMALLEST_CHUNK = 300

@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema
 import orjson
 
+from core.lib.languages import detect, named
 from core.plugins import registry
 from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
-from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
 from core.tools.arguments import coerced, is_too_deep, problem, text_of
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
