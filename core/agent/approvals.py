@@ -81,10 +81,7 @@ class Approvals:
 
     async def end(self, row: ToolCall, result: ToolResult) -> None:
         """Store the result of a call that was made."""
-        stored = Stored(
-            result.text, result.ok, result.final, result.shown, result.files, result.sign_in
-        )
-        await self._finish(row, stored)
+        await self._finish(row, result)
 
     async def leave(self, row: ToolCall) -> None:
         """Store that a call had no result in time: it may have happened."""

@@ -9,7 +9,7 @@ The lock of a pause is that of its calls. Decision 194.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -69,9 +69,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The stored result of a call: the texts for the model and for the person; ``final``: the first
-    is the answer. ``sign_in``: the call was not made, as it needs that first.
-    """
+    """What is kept of the result of a call; see ``core.tools.base.ToolResult``."""
 
     text: str
     ok: bool = True
@@ -400,9 +398,11 @@ def finish(*, call: ToolCall, result: Stored | None) -> None:
     ``unsure``.
     """
     state = State.UNSURE if result is None else State.DONE
-    data: dict[str, Any] | None = asdict(result) if result is not None else None
-    if data is not None:
-        data["text"] = data["text"][:RESULT_CHARACTERS]
+    data: dict[str, Any] | None = None
+    if result is not None:
+        data = {each.name: getattr(result, each.name) for each in fields(Stored)}
+        data["text"] = result.text[:RESULT_CHARACTERS]
+        data["sign_in"] = result.sign_in and asdict(result.sign_in)
     with atomic_write():
         rows = ToolCall.objects.filter(
             pk=call.pk,
