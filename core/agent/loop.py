@@ -241,7 +241,7 @@ class Turn:
         if self.approvals is None or tool is None or isinstance(arguments, str):
             return None
         return await self.approvals.question(
-            tool, call.id, call.arguments or "{}", clean(tool.cost(arguments))
+            tool, call.id, call.arguments, clean(tool.cost(arguments))
         )
 
     def _is_over(self, results: list[ToolResult]) -> bool:
@@ -500,7 +500,7 @@ class Turn:
         for number, call in enumerate(calls):
             self._whole(
                 tool_call_message(
-                    call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
+                    call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
                 )
             )
         self.finish_reason = "tool_calls"
@@ -527,7 +527,7 @@ class Turn:
             Asked(
                 call.id,
                 call.name,
-                call.arguments or "{}",
+                call.arguments,
                 of_person=not wanted.of_gateway,
                 sign_in=known,
             )
@@ -535,9 +535,7 @@ class Turn:
 
     async def _act(self, call: Call) -> ToolResult:
         self._whole(
-            tool_call_message(
-                call.id, call.name, call.arguments or "{}", message_id=f"tool-{call.id}"
-            )
+            tool_call_message(call.id, call.name, call.arguments, message_id=f"tool-{call.id}")
         )
         result = await self._result(call)
         waits = self._waits_for(result) is not None
@@ -573,7 +571,7 @@ class Turn:
         late = ToolResult(f"Error: no result {within}.", ok=False)
         if self.approvals is None or not is_recorded:
             return await self._run_tool(tool, call, arguments) or late
-        row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
+        row = await self.approvals.begin(tool, call.id, call.arguments)
         if row.state == ToolCall.State.STARTED:
             result = await self._run_tool(tool, call, arguments)
             if result is not None or tool.idempotent:
