@@ -18,6 +18,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from core.lib.encryption import DecryptError, decrypt
 from core.lib.ids import digest_of
+from core.lib.safe_fetch import now_by_system
 from core.models import ModelProvider
 from core.providers import addresses
 from core.providers.base import Delta, ModelRequest, Provider, ProviderError, Unavailable
@@ -179,7 +180,7 @@ def problems(
     info: ProviderInfo,
     key: str,
     *,
-    resolve: addresses.ResolveNow = addresses.now_by_system,
+    resolve: addresses.ResolveNow = now_by_system,
 ) -> dict[str, str]:
     """Return what is wrong with a provider's fields: name of the field -> a sentence.
 
