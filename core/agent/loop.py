@@ -343,7 +343,6 @@ class Turn:
         self._whole(loading_message(line, message_id=f"retry-{self._counts['retry']}"))
 
     async def _ask(self) -> list[Call]:
-        """Return the calls of one answer."""
         request = ModelRequest(self.messages, self._tools(), options=self.options)
         calls, self._thoughts, self._sealed = Calls(), [], []
         before = dict(self._counts)
@@ -574,10 +573,11 @@ class Turn:
         row = await self.approvals.begin(tool, call.id, call.arguments)
         if row.state == ToolCall.State.STARTED:
             result = await self._run_tool(tool, call, arguments)
-            if result is not None or tool.idempotent:
-                await self.approvals.end(row, result or late)
-                return result or late
-            await self.approvals.leave(row)
+            if result is None and tool.idempotent:
+                result = late
+            await self.approvals.end(row, result)
+            if result is not None:
+                return result
         result, line = result_of(row)
         if not line:
             return result
