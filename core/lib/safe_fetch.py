@@ -194,6 +194,16 @@ class Pinned(AbstractResolver):
     async def close(self) -> None: ...
 
 
+async def body_within(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """Return the body of a response; None for one of more than ``most`` bytes."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > most:
+            return None
+    return bytes(body)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetcher:
     """The limits of fetching, with the address check and the resolver."""
@@ -277,7 +287,10 @@ class Fetcher:
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise FetchError("it is compressed")
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-            body = await self._body(response)
+            is_large = (response.content_length or 0) > self.max_bytes
+            body = None if is_large else await body_within(response, self.max_bytes)
+            if body is None:
+                raise FetchError("it is too large")
             return Fetched(url, content_type=kind, body=body, charset=response.charset or "")
 
     def _parts(self, url: str) -> SplitResult:
@@ -302,17 +315,6 @@ class Fetcher:
         if not found or not all(self.allowed(each) for each in found):
             raise FetchError("address not allowed")
         return found
-
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read all bytes. Raises FetchError beyond ``max_bytes``."""
-        if (response.content_length or 0) > self.max_bytes:
-            raise FetchError("it is too large")
-        body = bytearray()
-        async for block in response.content.iter_chunked(BLOCK_BYTES):
-            body += block
-            if len(body) > self.max_bytes:
-                raise FetchError("it is too large")
-        return bytes(body)
 
 
 FETCHER = Fetcher()
