@@ -26,7 +26,7 @@ NANOSECONDS = 1_000_000_000
 
 def in_route(session: ChatSession, first_at: datetime) -> dict[str, str]:
     """Return what the route of a run has of its trace: that of the batch which began then."""
-    return {KEY: f"{of_batch(session, first_at):032x}"}
+    return {KEY: f"{of_batch(session, first_at):032x}"} if tracing.is_on() else {}
 
 
 def inherited(run: Run) -> dict[str, Any]:
@@ -40,7 +40,6 @@ def of_batch(session: ChatSession, first_at: datetime) -> int:
 
 
 def of_run(run: Run) -> int:
-    """Return the trace of a run."""
     return of(run.public_id, str(run.route.get(KEY, "")))
 
 
