@@ -131,7 +131,6 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
 
     @admin.display(description="failure")
     def failure_code(self, run: Run) -> str:
-        """Show the code of the failure."""
         failure = failure_of(run)
         return failure.code if failure else ""
 
@@ -271,7 +270,6 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
 
     @admin.display(description="text")
     def text_start(self, delivery: Delivery) -> str:
-        """Show the beginning of the text."""
         return visible_line(str(delivery.payload.get("text", "")), 80)
 
     @admin.display(description="text")
@@ -376,13 +374,11 @@ class JobAdmin(ReadOnlyAdmin[Job]):
 
     @admin.display(description="plugin")
     def shown_plugin(self, job: Job) -> str:
-        """Show the plugin or skill."""
         asked = job.parameters
         return visible_line(str(asked.get("plugin_id") or asked.get("skill") or ""), 60)
 
     @admin.display(description="user", ordering="run__user")
     def user(self, job: Job) -> str:
-        """Show the user of the run."""
         return visible_line(str(job.run.user), 60)
 
     @admin.action(description="Cancel", permissions=["act"])

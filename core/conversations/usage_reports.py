@@ -91,7 +91,6 @@ class Used:
 
     @property
     def tokens(self) -> int:
-        """Return all tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -134,7 +133,6 @@ class Report:
 
     @property
     def total(self) -> Used:
-        """Return the sum of all."""
         return regrouped(self.by_model_and_day).get((), Used())
 
     def rows(self, group: str) -> list[Row]:
@@ -220,7 +218,6 @@ def sums_after(
 
 
 def add_all(found: dict[Key, Used], more: dict[Key, Used]) -> None:
-    """Add sums to those of ``found``."""
     for key, used in more.items():
         found.setdefault(key, Used()).add(used)
 

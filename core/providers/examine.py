@@ -166,7 +166,8 @@ class Examiner:
                 await self._suggest_address()
             return False
         except (TimeoutError, RefusedAddressError, aiohttp.ClientError) as error:
-            self._tell_connection(error)
+            text = unreached(error, urlsplit(self.server.url).netloc)
+            self.result.note("base_url", hide(text, self.server.key))
             return False
         return True
 
@@ -338,8 +339,3 @@ class Examiner:
                 names=[each.name for each in self.result.models],
             )
         )
-
-    def _tell_connection(self, error: Exception) -> None:
-        """Note why the server was not reached."""
-        text = unreached(error, urlsplit(self.server.url).netloc)
-        self.result.note("base_url", hide(text, self.server.key))

@@ -193,7 +193,6 @@ class Instances:
         await asyncio.gather(*self._tasks)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` in the background."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

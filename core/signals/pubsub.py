@@ -100,7 +100,6 @@ def prefix_of(url: str) -> str:
 
 @cache
 def sender() -> Sender:
-    """Return the sender of this process."""
     return Sender()
 
 
@@ -194,7 +193,6 @@ class Hub:
                 listener.unconfirmed.add(key)
 
     def remove(self, listener: Listener, keys: Iterable[str]) -> None:
-        """Take ``keys`` from ``listener``."""
         for key in keys:
             listener.keys.discard(key)
             listener.unconfirmed.discard(key)

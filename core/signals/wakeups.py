@@ -158,7 +158,6 @@ class Taker:
         return lagged
 
     async def close(self) -> None:
-        """Close the connection."""
         await self._client.aclose()
 
 

@@ -136,7 +136,6 @@ def carry_out(action: Action, context: ToolContext, arguments: dict[str, Any]) -
 
 
 def create(call: Call) -> ToolResult:
-    """Make a schedule."""
     schedule = changes.create(
         user=call.user,
         session=call.session,
@@ -264,7 +263,6 @@ def listed_line(row: Schedule) -> str:
 
 
 def pause(call: Call) -> ToolResult:
-    """Pause a schedule."""
     schedule = wanted(call)
     changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.PERSON)
     return done(call, PAUSED, schedule)
@@ -278,7 +276,6 @@ def resume(call: Call) -> ToolResult:
 
 
 def delete(call: Call) -> ToolResult:
-    """Delete a schedule."""
     schedule = wanted(call)
     changes.end(schedule=schedule)
     return done(call, DELETED, schedule)

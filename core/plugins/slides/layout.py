@@ -103,7 +103,6 @@ def headed(
 def lined(
     role: Role, words: str, box: Box, size: float, *, colour: str = "ink", bold: bool = False
 ) -> Text:
-    """Return ``words`` at one ``size``."""
     return Text(role, *box, one(words), size, pitch(words, size), colour=colour, bold=bold)
 
 
