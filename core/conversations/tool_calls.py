@@ -292,7 +292,7 @@ class Kept:
     """The part of a turn that an earlier run or attempt left.
 
     ``messages``: those that the paused run had added, ``asked``: its calls that waited for a yes.
-    ``made``: calls of earlier attempts of this run.
+    ``made``: calls of earlier attempts of this run that were begun, or denied.
     """
 
     messages: list[ChatMessage] = field(default_factory=list)
@@ -305,7 +305,9 @@ def kept_for(run: Run) -> Kept:
 
     The messages name the arguments with which the calls were allowed.
     """
-    made = begun_by(run) if run.attempt > 1 else []
+    made: list[ToolCall] = []
+    if run.attempt > 1:
+        made += ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id")
     paused = run.options.get("continues")
     before = RunPause.objects.filter(run_id=paused).first() if paused else None
     if before is None:
@@ -313,11 +315,6 @@ def kept_for(run: Run) -> Kept:
     asked = list(ToolCall.objects.filter(run_id=paused, expires_at__isnull=False).order_by("id"))
     edited = {each.call_id: each.arguments for each in asked if each.edited}
     return Kept([with_arguments(each, edited) for each in before.messages], asked, made)
-
-
-def begun_by(run: Run) -> list[ToolCall]:
-    """Return the calls of earlier attempts that were begun, or denied."""
-    return list(ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id"))
 
 
 def with_arguments(message: ChatMessage, edited: dict[str, str]) -> ChatMessage:

@@ -238,13 +238,8 @@ def _restack(
         span = stack.pop()
         span.end = at
         done.append(span)
-    missing = sorted(shown.items(), key=_outer_first)
+    missing = sorted(shown.items(), key=lambda item: (-item[1], ORDER[item[0][0]]))  # outer first
     stack += [Span(kind, at, at, value) for (kind, value), _ in missing]
-
-
-def _outer_first(item: tuple[tuple[Kind, str], int]) -> tuple[int, int]:
-    (kind, _), end = item
-    return -end, ORDER[kind]
 
 
 # -- markup ----------------------------------------------------------------------

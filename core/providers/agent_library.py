@@ -121,7 +121,6 @@ class AgentLibrary:
         self._refused = defaultdict[str, frozenset[str]](frozenset)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         error: ProviderError | None = None
         try:
             async with aclosing(self._answered(request)) as found:
@@ -140,7 +139,6 @@ class AgentLibrary:
 
     def model_of(self, name: str) -> Model:
         """Return the model that answers a request for ``name``."""
-        del name
         return self._model
 
     async def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -167,9 +165,12 @@ class AgentLibrary:
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         model = self.model_of(request.model)
+        # In a field, as to DeepSeek's and Kimi's: to others it would go as text, or not without its
+        # signature.
+        takes_reasoning = model.profile.get("openai_chat_send_back_thinking_parts") == "field"
         asked = model_request_stream(
             model,
-            converted(request.messages, with_reasoning=wants_reasoning(model)),
+            converted(request.messages, with_reasoning=takes_reasoning),
             model_settings=options(request.options),
             model_request_parameters=parameters(request),
         )
@@ -329,13 +330,6 @@ def definition(tool: dict[str, Any]) -> ToolDefinition:
         description=function.get("description"),
         parameters_json_schema=function.get("parameters") or {"type": "object", "properties": {}},
     )
-
-
-def wants_reasoning(model: Model) -> bool:
-    """Return whether the library sends reasoning to a model in a field, as to DeepSeek's and
-    Kimi's; to others it would go as text, or not without its signature.
-    """
-    return model.profile.get("openai_chat_send_back_thinking_parts") == "field"
 
 
 def converted(

@@ -18,12 +18,6 @@ class GrantOf(Protocol):
     def __call__(self, *, of: Schedule | None = None) -> Grant: ...
 
 
-def no_grant(*, of: Schedule | None = None) -> Grant:
-    """Return the grant of a turn that needs none: the person's own sign-in."""
-    del of
-    return Grant()
-
-
 if TYPE_CHECKING:
     from core.providers.catalogue import Catalogue
 
@@ -48,7 +42,7 @@ class ToolContext:
     context_tokens: int = 8192
     more_time: Callable[[float], None] = lambda _seconds: None
     was_said: Callable[[str], bool] = lambda _message_id: False
-    schedule_grant: GrantOf = no_grant
+    schedule_grant: GrantOf = lambda of=None: Grant()
     is_listed: Callable[[], bool] = lambda: True
 
     def send(self, message: Message) -> None:
