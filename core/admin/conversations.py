@@ -61,7 +61,6 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
 
     @admin.display(description="session", ordering="title")
     def name(self, session: ChatSession) -> str:
-        """Show the title, or the id."""
         return visible_line(str(session), 60)
 
     @admin.display(description="messages")
@@ -142,7 +141,6 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
 
     @admin.action(description="Cancel", permissions=["act"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        """Cancel the chosen runs."""
         asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
         messages.info(request, f"Being cancelled: {sum(asked)} of {counted(len(asked), 'run')}.")
 
@@ -453,6 +451,5 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     @admin.action(description="Switch off", permissions=["act"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
-        """Disable the chosen skills."""
         switched = queryset.update(enabled=False)
         messages.info(request, f"Switched off: {counted(switched, 'skill')}.")

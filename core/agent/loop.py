@@ -236,7 +236,6 @@ class Turn:
         return self._is_over(results)
 
     async def _question(self, call: Call) -> Asked | None:
-        """Return the question that a call has to wait for."""
         tool, arguments = self._tool(call.name), arguments_of(call)
         if self.approvals is None or tool is None or isinstance(arguments, str):
             return None

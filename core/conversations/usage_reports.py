@@ -85,7 +85,6 @@ class Used:
     cost: int = 0
 
     def add(self, other: "Used") -> None:
-        """Add another sum."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
@@ -223,7 +222,6 @@ def add_all(found: dict[Key, Used], more: dict[Key, Used]) -> None:
 
 
 def settled() -> QuerySet[ModelCall]:
-    """Return the calls that have ended."""
     return ModelCall.objects.filter(state=ModelCall.State.SETTLED)
 
 
@@ -262,7 +260,6 @@ LAST_DAY = Values(lambda: UsageDay.objects.order_by("-day").values_list("day")[:
 
 
 def last_day() -> date | None:
-    """Return the last day that is summed up."""
     return LAST_DAY.first()
 
 

@@ -87,7 +87,6 @@ class Do:
     values: Mapping[str, Any]
 
     def part(self, here: BaseDatabaseWrapper) -> Part:
-        del here  # the statement has its connection
         sql = self.change.sql.get()
         given = sql.bind(self.values)
         return sql.text, [each.pk or each if isinstance(each, Model) else each for each in given]

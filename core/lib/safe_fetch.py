@@ -178,7 +178,6 @@ class Pinned(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        del family
         return [
             ResolveResult(
                 hostname=host,

@@ -78,7 +78,6 @@ class Summarize:
         self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
     ) -> PluginResult:
         """Return the summary as Markdown. Raises PluginError."""
-        del capability_id
         length = str(parameters.get("length") or "normal")
         task = Task(
             host=host,

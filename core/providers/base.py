@@ -232,7 +232,6 @@ class Unavailable:
         self._error = error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        del request
         # Without the places of earlier calls, whose frames would stay, with their keys and texts.
         raise self._error.with_traceback(None)
         yield  # makes this a generator

@@ -62,7 +62,6 @@ class Examination:
         return not any(each.is_error for each in self.findings)
 
     def note(self, field_name: str, text: str, *, is_error: bool = True) -> None:
-        """Add a finding."""
         self.findings.append(Finding(field_name, text, is_error))
 
 

@@ -153,7 +153,6 @@ class OpenAICompatible:
         yield Finish(end.reason, end.stop_sequence)
 
     async def close(self) -> None:
-        """See ``Provider.close``."""
         if self._session is not None:
             await self._session.close()
 
@@ -187,18 +186,15 @@ class OpenAICompatible:
         self._refused[model] = resent.remembered(self._refused[model], known)
 
     def _post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        if self._session is None or self._session.closed:
+            self._session = addresses.session(self._allowed)
         # A redirect would turn this into a GET, and take the key along.
-        return self._client().post(
+        return self._session.post(
             self._url,
             data=body,
             headers={"Content-Type": "application/json", **self._headers},
             allow_redirects=False,
         )
-
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
-            self._session = addresses.session(self._allowed)
-        return self._session
 
     def _body(self, request: ModelRequest, known: frozenset[str]) -> bytes:
         body: dict[str, Any] = {

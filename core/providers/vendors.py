@@ -283,7 +283,6 @@ class Library:
         self._client: AgentLibrary | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         async with self._lock:
             # In a thread: the streams of other runs go on meanwhile.
             client = self._client
@@ -294,6 +293,5 @@ class Library:
                 yield delta
 
     async def close(self) -> None:
-        """See ``Provider.close``."""
         if self._client is not None:
             await self._client.close()

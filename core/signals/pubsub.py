@@ -214,7 +214,6 @@ class Hub:
         return self.connected and not listener.unconfirmed
 
     def count(self) -> int:
-        """Return the number of listeners."""
         return len({each for some in self._listeners.values() for each in some})
 
     async def close(self) -> None:

@@ -33,7 +33,6 @@ class Where:
 
 
 def where(run: Run) -> Where:
-    """Return where the tools of a run are called."""
     session = run.session
     return Where(run.user_id, session.account_id, session.chat, run.assistant_id)
 

@@ -149,7 +149,6 @@ def create(call: Call) -> ToolResult:
 
 
 def change(call: Call) -> ToolResult:
-    """Change the given properties of a schedule."""
     schedule = wanted(call)
     zone = zone_for(call) if call.text("time_zone") else schedule.time_zone
     changed = changes.change(schedule=schedule, wish=wish_of(call, zone=zone), now=call.now)
@@ -248,7 +247,6 @@ def described(schedule: Schedule, *, language: str, now: datetime) -> str:
 
 
 def show_list(call: Call) -> ToolResult:
-    """List the person's schedules."""
     lines = [listed_line(row) for row in shown_here(call)]
     return ToolResult("\n".join(lines) or "There are no schedules.")
 

@@ -167,7 +167,6 @@ def filled(fields: dict[str, str]) -> str:
 
 
 def for_brave(info: SearchInfo, query: Query) -> dict[str, str]:
-    """Return the parameters of a request to Brave."""
     short = info.language.lower()
     return {
         "q": query.words,
@@ -180,7 +179,6 @@ def for_brave(info: SearchInfo, query: Query) -> dict[str, str]:
 
 
 def for_searxng(info: SearchInfo, query: Query) -> dict[str, str]:
-    """Return the parameters of a request to SearXNG."""
     return {
         "q": query.words,
         "format": "json",
