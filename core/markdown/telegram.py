@@ -88,7 +88,9 @@ class TelegramText:
         offset = utf16_offsets(self.text)
         return [
             MessageEntity(
-                "expandable_blockquote" if _is_long(span) else _TYPES[span.kind],
+                "expandable_blockquote"
+                if (span.kind, span.value) == ("quote", LONG)
+                else _TYPES[span.kind],
                 offset(span.start),
                 offset(span.end) - offset(span.start),
                 span.value if span.kind == "link" else None,
@@ -104,11 +106,6 @@ class TelegramText:
     def html(self) -> str:
         """Return the text for ``parse_mode=HTML``."""
         return _Html(self).write()
-
-
-def _is_long(span: Span) -> bool:
-    """Return whether this is a quote that can be folded."""
-    return span.kind == "quote" and span.value == LONG
 
 
 def utf16_length(text: str) -> int:
