@@ -69,7 +69,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is kept of the result of a call; see ``core.tools.base.ToolResult``."""
+    """The part of a result that is kept; see ``core.tools.base.ToolResult``."""
 
     text: str
     ok: bool = True
