@@ -26,7 +26,7 @@ NANOSECONDS = 1_000_000_000
 
 def in_route(session: ChatSession, first_at: datetime) -> dict[str, str]:
     """Return what the route of a run has of its trace: that of the batch which began then."""
-    return {KEY: f"{of_batch(session, first_at):032x}"} if tracing.is_on() else {}
+    return {KEY: f"{of_batch(session, first_at):032x}"}
 
 
 def inherited(run: Run) -> dict[str, Any]:
