@@ -102,13 +102,13 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
             row.next_at = found.get(row.pk)
         return rows
 
-    @admin.action(description="Pause", permissions=["change_state"])
+    @admin.action(description="Pause", permissions=["act"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """Pause the chosen schedules; their people see that the owner did."""
         done = carry_out(request, queryset, "paused", pause)
         messages.info(request, f"Paused: {counted(done, 'schedule')}.")
 
-    @admin.action(description="Resume", permissions=["change_state"])
+    @admin.action(description="Resume", permissions=["act"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """Resume the chosen schedules; name the reasons of those that cannot be."""
         refused: list[str] = []
@@ -117,15 +117,11 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
         for reason in refused[:MOST_REASONS]:
             messages.warning(request, reason)
 
-    @admin.action(description="Delete for the person", permissions=["change_state"])
+    @admin.action(description="Delete for the person", permissions=["act"])
     def end(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """End the chosen schedules; their occurrences stay here."""
         done = carry_out(request, queryset, "ended", end)
         messages.info(request, f"Deleted: {counted(done, 'schedule')}.")
-
-    def has_change_state_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change schedules."""
-        return request.user.has_perm("core.change_schedule")
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the newest occurrences."""

@@ -212,7 +212,7 @@ class SessionAdmin(ChatSessionAdmin):
 
     actions = ("open_for_agent", "close")
 
-    @admin.action(description="Open a session for an agent here", permissions=["change_sessions"])
+    @admin.action(description="Open a session for an agent here", permissions=["act"])
     def open_for_agent(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
         """Open an agent session in the same chat, in a new topic where the chat has topics."""
         for row in queryset.select_related("account", "user"):
@@ -223,13 +223,10 @@ class SessionAdmin(ChatSessionAdmin):
             else:
                 messages.success(request, f"GATEWAY_SESSION_ID={made.public_id}")
 
-    @admin.action(description="Close, and remove results", permissions=["change_sessions"])
+    @admin.action(description="Close, and remove results", permissions=["act"])
     def close(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
         closed = [sessions.close(session=row) for row in queryset.select_related("account", "user")]
         messages.info(request, f"Closed: {sum(closed)} of {counted(len(closed), 'session')}.")
-
-    def has_change_sessions_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("core.change_chatsession")
 
 
 @admin.register(SourceFeedback)
@@ -270,7 +267,7 @@ class KeptMessageAdmin(InboundMessageAdmin):
 
     actions = ("read_again",)
 
-    @admin.action(description="Parse again (quarantined)", permissions=["repair"])
+    @admin.action(description="Parse again (quarantined)", permissions=["act"])
     def read_again(self, request: HttpRequest, queryset: QuerySet[InboundMessage]) -> None:
         for message in queryset.select_related("account")[:MOST_AT_ONCE]:
             number = message.pk
@@ -280,6 +277,3 @@ class KeptMessageAdmin(InboundMessageAdmin):
                 self.message_user(request, f"Message {number}: {error}", messages.WARNING)
             else:
                 self.message_user(request, f"Message {number}: {outcome}.")
-
-    def has_repair_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("core.change_inboundmessage")

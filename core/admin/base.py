@@ -92,28 +92,17 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
         """Return the rows of one page of the list, with what else it shows."""
         return rows
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def changeform_view(self, request: HttpRequest, *rest: Any, **named: Any) -> HttpResponse:
         """Show a row's form, or store it within :meth:`around_form` and :meth:`changing`."""
         if request.method != "POST":
-            return super().changeform_view(request, object_id, form_url, extra_context)
+            return super().changeform_view(request, *rest, **named)
         with self.around_form(request), self.changing(request):
-            return super().changeform_view(request, object_id, form_url, extra_context)
+            return super().changeform_view(request, *rest, **named)
 
-    def delete_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def delete_view(self, request: HttpRequest, *rest: Any, **named: Any) -> HttpResponse:
         """Ask about a deletion, or delete within :meth:`changing`."""
         with self.changing(request) if request.method == "POST" else nullcontext():
-            return super().delete_view(request, object_id, extra_context)
+            return super().delete_view(request, *rest, **named)
 
     @contextmanager
     def around_form(self, request: HttpRequest) -> Iterator[None]:
@@ -172,6 +161,10 @@ class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
 
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
         return False
+
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Return whether the actions of this list are allowed: as its rows could be changed."""
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
 
 
 class ExtraContext:
@@ -247,24 +240,14 @@ def state_badge(state: str, label: str = "") -> SafeString:
 
 
 STATE_COLOURS = {
-    "pending": "warning",
-    "held": "warning",
-    "queued": "info",
-    "received": "info",
-    "batched": "info",
-    "running": "info",
-    "sending": "info",
-    "starting": "info",
-    "approved": "success",
-    "succeeded": "success",
-    "answered": "success",
-    "sent": "success",
-    "blocked": "danger",
-    "failed": "danger",
-    "dead": "danger",
-    "uncertain": "danger",
-    "quarantined": "danger",
-    "error": "danger",
+    state: colour
+    for colour, states in {
+        "warning": "pending held",
+        "info": "queued received batched running sending starting",
+        "success": "approved succeeded answered sent",
+        "danger": "blocked failed dead uncertain quarantined error",
+    }.items()
+    for state in states.split()
 }
 
 

@@ -61,7 +61,6 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
 
     @admin.display(description="session", ordering="title")
     def name(self, session: ChatSession) -> str:
-        """Show the title, or the id."""
         return visible_line(str(session), 60)
 
     @admin.display(description="messages")
@@ -131,7 +130,6 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
 
     @admin.display(description="failure")
     def failure_code(self, run: Run) -> str:
-        """Show the code of the failure."""
         failure = failure_of(run)
         return failure.code if failure else ""
 
@@ -141,25 +139,20 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         failure = failure_of(run)
         return visible_line(failure.reason, 500) if failure else ""
 
-    @admin.action(description="Cancel", permissions=["cancel"])
+    @admin.action(description="Cancel", permissions=["act"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        """Cancel the chosen runs."""
         asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
         messages.info(request, f"Being cancelled: {sum(asked)} of {counted(len(asked), 'run')}.")
 
-    @admin.action(description="Let held runs go on", permissions=["cancel"])
+    @admin.action(description="Let held runs go on", permissions=["act"])
     def let_go(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         """Queue those of the chosen runs that are held since a restore."""
         messages.info(request, f"{counted(runs.let_go(queryset), 'run goes', 'runs go')} on.")
 
-    def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change runs."""
-        return request.user.has_perm("core.change_run")
-
     @method_decorator(require_POST)
     def held_view(self, request: HttpRequest) -> HttpResponse:
         """Let all runs go on that are held since a restore (``choice=go``), or cancel them."""
-        if not self.has_cancel_permission(request):
+        if not self.has_act_permission(request):
             raise PermissionDenied
         decide = self.let_go if request.POST.get("choice") == "go" else self.cancel
         decide(request, runs.held())
@@ -275,7 +268,6 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
 
     @admin.display(description="text")
     def text_start(self, delivery: Delivery) -> str:
-        """Show the beginning of the text."""
         return visible_line(str(delivery.payload.get("text", "")), 80)
 
     @admin.display(description="text")
@@ -283,21 +275,17 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         """Show the text as far as it fits a page."""
         return visible_line(str(delivery.payload.get("text", "")), 4000)
 
-    @admin.action(description="Send again", permissions=["repair"])
+    @admin.action(description="Send again", permissions=["act"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Retry dead and uncertain deliveries."""
         done = sum(outbox.retry(pk) for pk in chosen(queryset))
         messages.info(request, f"Sent again: {counted(done, 'delivery', 'deliveries')}.")
 
-    @admin.action(description="Dismiss", permissions=["repair"])
+    @admin.action(description="Dismiss", permissions=["act"])
     def dismiss(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Dismiss dead and uncertain deliveries."""
         done = sum(outbox.dismiss(pk) for pk in chosen(queryset))
         messages.info(request, f"Dismissed: {counted(done, 'delivery', 'deliveries')}.")
-
-    def has_repair_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change deliveries."""
-        return request.user.has_perm("core.change_delivery")
 
 
 @admin.register(StoredFile)
@@ -340,15 +328,11 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
         "sha256",
     )
 
-    @admin.action(description="Revoke links", permissions=["revoke"])
+    @admin.action(description="Revoke links", permissions=["act"])
     def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
         """Revoke the links of the chosen files ([L4])."""
         done = sum(storage.revoke(file) for file in queryset)
         messages.info(request, f"Links revoked: those of {counted(done, 'file')}.")
-
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change files."""
-        return request.user.has_perm("core.change_storedfile")
 
 
 @admin.register(Job)
@@ -388,23 +372,21 @@ class JobAdmin(ReadOnlyAdmin[Job]):
 
     @admin.display(description="plugin")
     def shown_plugin(self, job: Job) -> str:
-        """Show the plugin or skill."""
         asked = job.parameters
         return visible_line(str(asked.get("plugin_id") or asked.get("skill") or ""), 60)
 
     @admin.display(description="user", ordering="run__user")
     def user(self, job: Job) -> str:
-        """Show the user of the run."""
         return visible_line(str(job.run.user), 60)
 
-    @admin.action(description="Cancel", permissions=["cancel"])
+    @admin.action(description="Cancel", permissions=["act"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         """Cancel the runs of the chosen tasks; their files are deleted."""
         asked = [runs.request_cancel(run=job.run) for job in queryset.select_related("run")]
         messages.info(request, f"Being cancelled: {sum(asked)} of {counted(len(asked), 'task')}.")
 
-    def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change runs."""
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Return whether a person may cancel runs."""
         return request.user.has_perm("core.change_run")
 
 
@@ -458,7 +440,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
         found = skills.every().get(skill.name)
         return found is not None and found.script is not None
 
-    @admin.action(description="Switch on", permissions=["switch"])
+    @admin.action(description="Switch on", permissions=["act"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
         """Enable the chosen skills; a broken one stays disabled."""
         broken = skills.broken()
@@ -467,12 +449,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
         switched = queryset.exclude(name__in=list(broken)).update(enabled=True)
         messages.info(request, f"Switched on: {counted(switched, 'skill')}.")
 
-    @admin.action(description="Switch off", permissions=["switch"])
+    @admin.action(description="Switch off", permissions=["act"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
-        """Disable the chosen skills."""
         switched = queryset.update(enabled=False)
         messages.info(request, f"Switched off: {counted(switched, 'skill')}.")
-
-    def has_switch_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change skills."""
-        return request.user.has_perm("core.change_skill")

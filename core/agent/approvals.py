@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from core.conversations import tool_calls
-from core.conversations.tool_calls import Asked, SignInWanted, Stored
+from core.conversations.tool_calls import Asked, SignInWanted
 from core.database.transactions import AWAY, patiently
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
@@ -79,27 +79,17 @@ class Approvals:
         )
         return await patiently(start)
 
-    async def end(self, row: ToolCall, result: ToolResult) -> None:
-        """Store the result of a call that was made."""
-        stored = Stored(
-            result.text, result.ok, result.final, result.shown, result.files, result.sign_in
-        )
-        await self._finish(row, stored)
-
-    async def leave(self, row: ToolCall) -> None:
-        """Store that a call had no result in time: it may have happened."""
-        await self._finish(row, None)
-        row.state = State.UNSURE
-
-    async def _finish(self, row: ToolCall, stored: Stored | None) -> None:
-        """Store the end of a call, again while the database is away. The call was made: its result
-        counts where that stays away, too.
+    async def end(self, row: ToolCall, result: ToolResult | None) -> None:
+        """Store the result of a call that was made, again while the database is away: it counts
+        where that stays away, too. None: there was none in time, and the call may have happened.
         """
-        finish = partial(tool_calls.finish, call=row, result=stored)
+        finish = partial(tool_calls.finish, call=row, result=result)
         try:
             await patiently(finish, seconds=FINISH_SECONDS)
         except AWAY:
             logger.warning("the end of the call %s could not be stored", row.public_id)
+        if result is None:
+            row.state = State.UNSURE
 
 
 def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ class Call:
 
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    arguments: str = "{}"
     extra: str = ""
     pieces: list[str] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class Calls:
     def whole(self) -> list[Call]:
         """Return the calls with their arguments; the answer is complete."""
         for call in self._all:
-            call.arguments, call.pieces = clean("".join(call.pieces)), []
+            call.arguments, call.pieces = clean("".join(call.pieces)) or "{}", []
             call.id, call.name = clean(call.id), clean(call.name)
         return self._all
 
@@ -121,7 +121,7 @@ def whole(digits: str) -> int:
 def arguments_of(call: Call) -> dict[str, Any] | str:
     """Return the arguments of a call, or what is wrong with them, for the model."""
     try:
-        arguments = parsed(call.arguments or "{}")
+        arguments = parsed(call.arguments)
     except orjson.JSONDecodeError:
         return "The arguments are not valid JSON."
     except LongNumberError:
@@ -146,7 +146,7 @@ def message_of(
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                "function": {"name": call.name, "arguments": call.arguments},
                 **({EXTRA: call.extra} if call.extra else {}),
             }
             for call in calls

@@ -56,7 +56,6 @@ def calls_of(
 
 
 def ids_of_calls(messages: Sequence[ChatMessage]) -> set[str]:
-    """Return the ids of all calls in messages."""
     return {call["id"] for each in messages for call in each.get("tool_calls") or ()}
 
 

@@ -236,12 +236,11 @@ class Turn:
         return self._is_over(results)
 
     async def _question(self, call: Call) -> Asked | None:
-        """Return the question that a call has to wait for."""
         tool, arguments = self._tool(call.name), arguments_of(call)
         if self.approvals is None or tool is None or isinstance(arguments, str):
             return None
         return await self.approvals.question(
-            tool, call.id, call.arguments or "{}", clean(tool.cost(arguments))
+            tool, call.id, call.arguments, clean(tool.cost(arguments))
         )
 
     def _is_over(self, results: list[ToolResult]) -> bool:
@@ -343,7 +342,6 @@ class Turn:
         self._whole(loading_message(line, message_id=f"retry-{self._counts['retry']}"))
 
     async def _ask(self) -> list[Call]:
-        """Return the calls of one answer."""
         request = ModelRequest(self.messages, self._tools(), options=self.options)
         calls, self._thoughts, self._sealed = Calls(), [], []
         before = dict(self._counts)
@@ -500,7 +498,7 @@ class Turn:
         for number, call in enumerate(calls):
             self._whole(
                 tool_call_message(
-                    call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
+                    call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
                 )
             )
         self.finish_reason = "tool_calls"
@@ -527,7 +525,7 @@ class Turn:
             Asked(
                 call.id,
                 call.name,
-                call.arguments or "{}",
+                call.arguments,
                 of_person=not wanted.of_gateway,
                 sign_in=known,
             )
@@ -535,9 +533,7 @@ class Turn:
 
     async def _act(self, call: Call) -> ToolResult:
         self._whole(
-            tool_call_message(
-                call.id, call.name, call.arguments or "{}", message_id=f"tool-{call.id}"
-            )
+            tool_call_message(call.id, call.name, call.arguments, message_id=f"tool-{call.id}")
         )
         result = await self._result(call)
         waits = self._waits_for(result) is not None
@@ -573,13 +569,14 @@ class Turn:
         late = ToolResult(f"Error: no result {within}.", ok=False)
         if self.approvals is None or not is_recorded:
             return await self._run_tool(tool, call, arguments) or late
-        row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
+        row = await self.approvals.begin(tool, call.id, call.arguments)
         if row.state == ToolCall.State.STARTED:
             result = await self._run_tool(tool, call, arguments)
-            if result is not None or tool.idempotent:
-                await self.approvals.end(row, result or late)
-                return result or late
-            await self.approvals.leave(row)
+            if result is None and tool.idempotent:
+                result = late
+            await self.approvals.end(row, result)
+            if result is not None:
+                return result
         result, line = result_of(row)
         if not line:
             return result

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_noop
@@ -12,6 +12,9 @@ from core.lib import money
 from core.models import Budget, User
 from core.providers.base import ProviderError
 from core.providers.catalogue import BudgetInfo
+
+if TYPE_CHECKING:
+    from core.conversations.usage_reports import Used
 
 USED_UP = {
     "tokens": "The tokens for {when} are used up: {amount}.",
@@ -30,16 +33,6 @@ LIMITS = {
     ("messages", "day"): gettext_noop("{amount} messages a day"),
     ("messages", "month"): gettext_noop("{amount} messages a month"),
 }
-
-
-class Counted(Protocol):
-    """A sum of calls."""
-
-    calls: int
-    cost: int
-
-    @property
-    def tokens(self) -> int: ...
 
 
 def refusal(found: Refused) -> ProviderError:
@@ -79,7 +72,7 @@ def named(budget: Budget | BudgetInfo) -> str:
     return said.format(amount=amount(budget.unit, budget.limit))
 
 
-def used_line(when: str, used: Counted) -> str:
+def used_line(when: str, used: "Used") -> str:
     """Return a sum of calls in one line."""
     said = gettext("{when}: {tokens} tokens in {calls} calls.")
     if used.cost:

@@ -32,7 +32,6 @@ def cleaned(value: Any) -> Any:
 
 
 def appends(event: MessageDict) -> bool:
-    """Return whether ``event`` appends to a text."""
     return (
         event.get("delta_action") == "append"
         and not event.get("type_change")

@@ -1,6 +1,7 @@
 """Settle open calls of models whose process has died: by estimates (decision 191)."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import timedelta
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -9,7 +10,6 @@ from django.utils import timezone
 
 from core.conversations import budgets, events
 from core.conversations.budgets import Change, Closing
-from core.conversations.usage import columns_of
 from core.database.queries import Instances
 from core.database.transactions import atomic_write
 from core.messages import MessageDict
@@ -78,7 +78,7 @@ def shut(rows: Iterable[ModelCall], shown: int | None) -> None:
         used = Usage(row.prompt_tokens, most if shown is None else min(shown, most))
         model = catalogue.current().models.get(row.model_id)
         cost = prices.cost(model, used) if model else 0
-        columns = {**columns_of(used), "cost": cost, "estimated": True, "failure": LOST}
+        columns = {**asdict(used), "cost": cost, "estimated": True, "failure": LOST}
         columns["day"] = budgets.day_of(timezone.now())
         entries = [budgets.entry(each) for each in row.reserved]
         closing = Closing(row.pk, columns, budgets.changes_of(entries, used, cost))

@@ -226,12 +226,9 @@ WHOLE = Instances(
 )
 
 
-def unpaced(_: Delivery) -> bool:
-    """Return True: the default ``ready`` of :func:`claim`, without a rate limit."""
-    return True
-
-
-def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> Delivery | None:
+def claim(
+    *, delivery_id: int, ready: Callable[[Delivery], bool] = lambda _: True
+) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not.
 
     ``ready`` is called with such a delivery before it is taken, but not while a search in its chat

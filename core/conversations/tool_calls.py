@@ -9,7 +9,7 @@ The lock of a pause is that of its calls. Decision 194.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -69,9 +69,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The stored result of a call: the texts for the model and for the person; ``final``: the first
-    is the answer. ``sign_in``: the call was not made, as it needs that first.
-    """
+    """The part of a result that is kept; see ``core.tools.base.ToolResult``."""
 
     text: str
     ok: bool = True
@@ -294,7 +292,7 @@ class Kept:
     """The part of a turn that an earlier run or attempt left.
 
     ``messages``: those that the paused run had added, ``asked``: its calls that waited for a yes.
-    ``made``: calls of earlier attempts of this run.
+    ``made``: calls of earlier attempts of this run that were begun, or denied.
     """
 
     messages: list[ChatMessage] = field(default_factory=list)
@@ -307,7 +305,9 @@ def kept_for(run: Run) -> Kept:
 
     The messages name the arguments with which the calls were allowed.
     """
-    made = begun_by(run) if run.attempt > 1 else []
+    made: list[ToolCall] = []
+    if run.attempt > 1:
+        made += ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id")
     paused = run.options.get("continues")
     before = RunPause.objects.filter(run_id=paused).first() if paused else None
     if before is None:
@@ -315,11 +315,6 @@ def kept_for(run: Run) -> Kept:
     asked = list(ToolCall.objects.filter(run_id=paused, expires_at__isnull=False).order_by("id"))
     edited = {each.call_id: each.arguments for each in asked if each.edited}
     return Kept([with_arguments(each, edited) for each in before.messages], asked, made)
-
-
-def begun_by(run: Run) -> list[ToolCall]:
-    """Return the calls of earlier attempts that were begun, or denied."""
-    return list(ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id"))
 
 
 def with_arguments(message: ChatMessage, edited: dict[str, str]) -> ChatMessage:
@@ -400,9 +395,11 @@ def finish(*, call: ToolCall, result: Stored | None) -> None:
     ``unsure``.
     """
     state = State.UNSURE if result is None else State.DONE
-    data: dict[str, Any] | None = asdict(result) if result is not None else None
-    if data is not None:
-        data["text"] = data["text"][:RESULT_CHARACTERS]
+    data: dict[str, Any] | None = None
+    if result is not None:
+        data = {each.name: getattr(result, each.name) for each in fields(Stored)}
+        data["text"] = result.text[:RESULT_CHARACTERS]
+        data["sign_in"] = result.sign_in and asdict(result.sign_in)
     with atomic_write():
         rows = ToolCall.objects.filter(
             pk=call.pk,

@@ -40,7 +40,6 @@ def of_batch(session: ChatSession, first_at: datetime) -> int:
 
 
 def of_run(run: Run) -> int:
-    """Return the trace of a run."""
     return of(run.public_id, str(run.route.get(KEY, "")))
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -230,7 +230,6 @@ class RunMeter:
         return found
 
     def shortage(self) -> ProviderError | None:
-        """See ``Meter``."""
         found = self._open.shortage if self._open else None
         return budget_words.refusal(found) if found else None
 
@@ -243,7 +242,6 @@ class RunMeter:
         output_tokens: int,
         failure: str,
     ) -> None:
-        """See ``Meter``."""
         reported = usage is not None and (usage.prompt_tokens or usage.completion_tokens)
         if usage is None or not reported:
             is_read = output_tokens or failure not in UNREAD
@@ -253,7 +251,7 @@ class RunMeter:
     def _note(self, model: ModelInfo, used: Usage, *, failure: str, estimated: bool) -> None:
         granted, self._open = self._open, None
         columns = {
-            **columns_of(used),
+            **asdict(used),  # columns have the names of its fields
             "estimated": estimated,
             "failure": failure[:40],
             "milliseconds": round((time.monotonic() - self._began) * 1000),
@@ -289,16 +287,6 @@ def reserve_batch(
 ) -> Sequence[Granted | Refused | Exception]:
     """Reserve simultaneous wishes of this process in one transaction."""
     return reservations.reserve_all([each() for each in wishes])
-
-
-def columns_of(used: Usage) -> dict[str, int]:
-    """Return the columns of a call's tokens."""
-    return {
-        "prompt_tokens": used.prompt_tokens,
-        "cached_tokens": used.cached_tokens,
-        "completion_tokens": used.completion_tokens,
-        "reasoning_tokens": used.reasoning_tokens,
-    }
 
 
 def wanted_tokens(model: ModelInfo, request: ModelRequest) -> int:

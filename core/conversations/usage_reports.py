@@ -85,13 +85,11 @@ class Used:
     cost: int = 0
 
     def add(self, other: "Used") -> None:
-        """Add another sum."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     @property
     def tokens(self) -> int:
-        """Return all tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -134,7 +132,6 @@ class Report:
 
     @property
     def total(self) -> Used:
-        """Return the sum of all."""
         return regrouped(self.by_model_and_day).get((), Used())
 
     def rows(self, group: str) -> list[Row]:
@@ -220,13 +217,11 @@ def sums_after(
 
 
 def add_all(found: dict[Key, Used], more: dict[Key, Used]) -> None:
-    """Add sums to those of ``found``."""
     for key, used in more.items():
         found.setdefault(key, Used()).add(used)
 
 
 def settled() -> QuerySet[ModelCall]:
-    """Return the calls that have ended."""
     return ModelCall.objects.filter(state=ModelCall.State.SETTLED)
 
 
@@ -265,7 +260,6 @@ LAST_DAY = Values(lambda: UsageDay.objects.order_by("-day").values_list("day")[:
 
 
 def last_day() -> date | None:
-    """Return the last day that is summed up."""
     return LAST_DAY.first()
 
 

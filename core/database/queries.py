@@ -209,11 +209,6 @@ def compile_select(build: BuildSelect, connection: BaseDatabaseWrapper) -> Readi
     return compile_query(build().query, connection)
 
 
-def compile_exists(build: BuildSelect, connection: BaseDatabaseWrapper) -> Reading:
-    """Compile the query whether the queryset that ``build`` returns has rows."""
-    return compile_query(build().query.exists(), connection)
-
-
 def compile_query(query: Any, connection: BaseDatabaseWrapper) -> Reading:
     """Compile a SELECT of the ORM."""
     compiler: Any = query.get_compiler(using=DEFAULT_DB_ALIAS)
@@ -245,7 +240,7 @@ class HasRows:
     """A compiled query whether a SELECT has rows (``exists``). The server plans each call."""
 
     def __init__(self, build: BuildSelect) -> None:
-        self.reading = PerThread(partial(compile_exists, build))
+        self.reading = PerThread(lambda here: compile_query(build().query.exists(), here))
 
     def __call__(self, **values: Any) -> bool:
         """Return whether there are rows for ``values``."""

@@ -11,6 +11,7 @@ import orjson
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from core.database import driver, text_search
+from core.database.queries import list_parameter
 
 # BETWEEN and ORDER BY as in ``queries.only``. The sums go over a bounded number of rows. Texts are
 # read only of those that fit, of the first that does not fit no text, and calls only as far as
@@ -100,5 +101,5 @@ def count_messages(*, sessions: Sequence[int], most: int) -> dict[int, int]:
     """Return the number of messages of each session, counted up to ``most``."""
     sql = COUNTS.format(among=text_search.among())
     with connection.cursor() as cursor:
-        cursor.execute(sql, [most, text_search.listed(sessions)])
+        cursor.execute(sql, [most, list_parameter(sessions, connection)])
         return dict(cursor.fetchall())

@@ -11,15 +11,15 @@ SQLite, and a table is not renamed while a trigger refers to a missing one: :fun
 them before a migration, :func:`prepare` creates what is missing after it.
 """
 
-import json
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from django.db import Error, connection
 
+from core.database.queries import list_parameter
 from core.database.transactions import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def in_newest(*, sessions: Sequence[int], words: str, messages: int) -> dict[int
     """
     contains, given = condition(words)
     sql = NEWEST.format(contains=contains, among=among())
-    rows = fetch(sql, [messages, *given, listed(sessions)])
+    rows = fetch(sql, [messages, *given, list_parameter(sessions, connection)])
     return {session: message for session, message in rows if message is not None}
 
 
@@ -120,10 +120,10 @@ def in_all(*, user_id: int, sessions: Sequence[int], words: str) -> dict[int, in
         sql = INDEXED.format(contains=contains, among=among())
         first = user_id << USER_SHIFT
         bounds = [MESSAGE_MASK, match(words), first, first | MESSAGE_MASK]
-        rows = fetch(sql, [*bounds, listed(sessions), *given, MOST_HITS])
+        rows = fetch(sql, [*bounds, list_parameter(sessions, connection), *given, MOST_HITS])
     else:
         sql = READ.format(contains=contains, among=among())
-        rows = fetch(sql, [listed(sessions), *given, MOST_HITS])
+        rows = fetch(sql, [list_parameter(sessions, connection), *given, MOST_HITS])
     return dict(reversed(rows))
 
 
@@ -140,11 +140,6 @@ def fetch(sql: str, given: Sequence[Any]) -> list[tuple[Any, ...]]:
 def among() -> str:
     """Return the comparison with a list that is one parameter."""
     return "IN (SELECT value FROM json_each(%s))" if connection.vendor == "sqlite" else "= ANY(%s)"
-
-
-def listed(ids: Iterable[int]) -> Any:
-    """Return the parameter of :func:`among`."""
-    return json.dumps(list(ids)) if connection.vendor == "sqlite" else list(ids)
 
 
 def condition(words: str) -> tuple[str, list[str]]:

@@ -74,7 +74,6 @@ class Set:
     values: Mapping[str, object]
 
     def part(self, here: BaseDatabaseWrapper) -> Part:
-        """Return the statement."""
         text, fields = update_by_id(self.model, tuple(self.values))
         values = zip(fields, self.values.values(), strict=True)
         return text, [*(field.get_db_prep_save(each, here) for field, each in values), self.row_id]
@@ -88,8 +87,6 @@ class Do:
     values: Mapping[str, Any]
 
     def part(self, here: BaseDatabaseWrapper) -> Part:
-        """Return the statement."""
-        del here  # the statement has its connection
         sql = self.change.sql.get()
         given = sql.bind(self.values)
         return sql.text, [each.pk or each if isinstance(each, Model) else each for each in given]
@@ -195,7 +192,6 @@ def insert_into(model: type[Model]) -> str:
 
 @cache
 def insert_text(model: type[Model]) -> str:
-    """Return the INSERT of a row."""
     return f"{insert_into(model)} VALUES ({', '.join(['%s'] * len(fields_of(model)))})"
 
 

@@ -5,10 +5,12 @@ are in no text of the file. ECMA-376 part 1, chapter 17.9.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from core.documents.word import PARAGRAPH, UNSEEN, WORD
 
+MOST_LEVELS = 9  # of a list
 PLACE = re.compile(r"%([1-9])")
 ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
          (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
@@ -130,7 +132,7 @@ def levels_of(abstract: Any) -> dict[int, Level]:
             whole(value(level, f"{WORD}start"), 1),
             value(level, f"{WORD}pStyle"),
         )
-        for level in abstract.iterfind(f"{WORD}lvl")
+        for level in islice(abstract.iterfind(f"{WORD}lvl"), MOST_LEVELS)
     }
 
 

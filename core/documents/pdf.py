@@ -110,6 +110,5 @@ def value_of(annotation: Any, key: bytes) -> str:
 
 
 def has_picture(page: Any) -> bool:
-    """Return whether a page shows a picture."""
     kinds = (raw.FPDF_PAGEOBJ_IMAGE,)
     return next(iter(page.get_objects(filter=kinds, max_depth=3)), None) is not None

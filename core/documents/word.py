@@ -78,7 +78,6 @@ def text_of(element: Any) -> str:
 
 
 def pieces_of(element: Any) -> Iterator[str]:
-    """Yield the text of an element, piece by piece."""
     for child in element:
         if child.tag in TEXTS:
             yield child.text or ""

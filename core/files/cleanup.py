@@ -48,7 +48,6 @@ def purge(*, now: datetime) -> int:
 
 
 def revoked() -> QuerySet[StoredFile]:
-    """Return the files that were revoked."""
     kept = StoredFile.objects.filter(purged_at__isnull=True)
     return kept.filter(revoked_at__isnull=False).order_by("id")
 

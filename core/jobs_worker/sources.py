@@ -38,6 +38,7 @@ GONE = "The document was not found."
 NOTHING = "Send me the document or the text, and ask again."
 PAGES = frozenset({"text/html", "application/xhtml+xml"})
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+NO_TEXT = ("image/", "audio/", "video/")
 HANDLE = re.compile(r"/files/([A-Za-z0-9_-]+)")
 # Words for all documents of a conversation, not only those that came last.
 ALL = re.compile(
@@ -268,7 +269,7 @@ def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
     """Return earlier documents: those named, all if all are meant, else the last."""
     sent = own.filter(session_id=job.run.session_id, origin=storage.SENT, purged_at__isnull=True)
-    rows = [row for row in sent.order_by("id") if is_readable(row)]
+    rows = [row for row in sent.order_by("id") if not row.content_type.startswith(NO_TEXT)]
     if not rows:
         return Chosen([])
     said = job.run.text.lower()
@@ -278,11 +279,6 @@ def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
     last = [row for row in rows if row.run_id is not None and row.run_id == rows[-1].run_id]
     chosen = by_name or last or rows[-1:]
     return Chosen(chosen, [row for row in rows if row not in chosen] if not by_name else [])
-
-
-def is_readable(row: StoredFile) -> bool:
-    """Return whether a file may be a document: not a picture, a recording or a film."""
-    return not row.content_type.startswith(("image/", "audio/", "video/"))
 
 
 def asked_topic(job: Job) -> str:

@@ -13,7 +13,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import aiohttp
@@ -155,11 +154,19 @@ def is_among(address: Address, nets: tuple[Network, ...]) -> bool:
 RESOLVERS = ThreadPoolExecutor(32, thread_name_prefix="resolver")
 
 
-async def by_system(host: str, port: int) -> list[str]:
-    """Return the addresses of ``host`` from the system's resolver. Raises OSError."""
-    resolve = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await asyncio.get_running_loop().run_in_executor(RESOLVERS, resolve)
+def now_by_system(host: str, port: int) -> list[str]:
+    """Return the addresses of ``host`` from the system's resolver; blocks. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
+
+
+async def by_system(host: str, port: int) -> list[str]:
+    """Do as :func:`now_by_system`, without blocking."""
+    return await asyncio.get_running_loop().run_in_executor(RESOLVERS, now_by_system, host, port)
+
+
+def port_of(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 class Pinned(AbstractResolver):
@@ -171,7 +178,6 @@ class Pinned(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        del family
         return [
             ResolveResult(
                 hostname=host,
@@ -185,6 +191,16 @@ class Pinned(AbstractResolver):
         ]
 
     async def close(self) -> None: ...
+
+
+async def body_within(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """Return the body of a response; None for one of more than ``most`` bytes."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > most:
+            return None
+    return bytes(body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,44 +286,34 @@ class Fetcher:
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise FetchError("it is compressed")
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-            body = await self._body(response)
+            is_large = (response.content_length or 0) > self.max_bytes
+            body = None if is_large else await body_within(response, self.max_bytes)
+            if body is None:
+                raise FetchError("it is too large")
             return Fetched(url, content_type=kind, body=body, charset=response.charset or "")
 
     def _parts(self, url: str) -> SplitResult:
         """Return the parts of an acceptable URL. Raises FetchError."""
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise FetchError("address not allowed")
-        if self.https_only and parts.scheme != "https":
-            raise FetchError("address not allowed")
-        if parts.username is not None or parts.password is not None:
-            raise FetchError("address not allowed")
-        if not self.local_names and f".{parts.hostname.rstrip('.')}".endswith(".localhost"):
-            raise FetchError("address not allowed")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        if self.ports is not None and port not in self.ports:
+        host = (parts.hostname or "").rstrip(".")
+        is_allowed = (
+            parts.scheme in ({"https"} if self.https_only else {"http", "https"})
+            and parts.hostname
+            and (parts.username, parts.password) == (None, None)
+            and (self.local_names or not f".{host}".endswith(".localhost"))
+            and (self.ports is None or port_of(parts) in self.ports)
+        )
+        if not is_allowed:
             raise FetchError("address not allowed")
         return parts
 
     async def _addresses(self, parts: SplitResult) -> list[Address]:
         """Return the addresses of the host, when all of them are allowed. Raises FetchError."""
-        host = parts.hostname or ""
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        found = [ipaddress.ip_address(each) for each in await self.resolve(host, port)]
+        names = await self.resolve(parts.hostname or "", port_of(parts))
+        found = [ipaddress.ip_address(each) for each in names]
         if not found or not all(self.allowed(each) for each in found):
             raise FetchError("address not allowed")
         return found
-
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read all bytes. Raises FetchError beyond ``max_bytes``."""
-        if (response.content_length or 0) > self.max_bytes:
-            raise FetchError("it is too large")
-        body = bytearray()
-        async for block in response.content.iter_chunked(BLOCK_BYTES):
-            body += block
-            if len(body) > self.max_bytes:
-                raise FetchError("it is too large")
-        return bytes(body)
 
 
 FETCHER = Fetcher()

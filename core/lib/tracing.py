@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from core.lib.tracing_export import BatchExporter
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 # How long a process waits at its end until its last spans are sent.
@@ -49,22 +52,6 @@ class Span:
     link: Place | None = None
 
 
-class Exporter(Protocol):
-    """Sends spans from a thread of its own."""
-
-    def is_wanted(self, trace: int) -> bool:
-        """Return whether the sampler wants a trace: each process says the same."""
-        ...
-
-    def export(self, span: Span) -> None:
-        """Queue a span that has ended; drops it when the queue is full. Never blocks."""
-        ...
-
-    def close(self, *, seconds: float) -> None:
-        """Send what is queued, within ``seconds``."""
-        ...
-
-
 # The span that the code works in now.
 HERE: ContextVar[Span | None] = ContextVar("span", default=None)
 process_name = "manage"
@@ -97,7 +84,7 @@ def load(process: str, *, forks: bool = False) -> None:
 
 
 @cache
-def exporter() -> Exporter:
+def exporter() -> "BatchExporter":
     """Return the exporter of this process. A forked process clears this cache: threads and
     connections are its parent's.
     """

@@ -86,12 +86,14 @@ class BatchExporter:
         self._tracer = self._provider.get_tracer("latchkey", VERSION)
 
     def is_wanted(self, trace: int) -> bool:
-        """Ask the sampler as for a root: OTEL_TRACES_SAMPLER decides by the id of the trace."""
+        """Ask the sampler as for a root: OTEL_TRACES_SAMPLER decides by the id of the trace, in all
+        processes alike.
+        """
         decided = self._provider.sampler.should_sample(None, trace, "message")
         return decided.decision == Decision.RECORD_AND_SAMPLE
 
     def export(self, span: Span) -> None:
-        """Queue a span."""
+        """Queue a span that has ended; it is dropped when the queue is full. Never blocks."""
         self._ids.give(span.place)
         made = self._tracer.start_span(
             span.name,

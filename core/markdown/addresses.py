@@ -39,7 +39,10 @@ class Addresses:
         linked = ("link", "anchor", "image")
         self.starts = {span.start for span in inline.spans if span.kind in linked}
         until = 0  # end of the last link: an image inside it shows the link's address only
-        for span in sorted(inline.spans, key=_link_first):
+        for span in sorted(
+            inline.spans,
+            key=lambda each: (each.start, each.kind not in ("link", "anchor"), -each.end),
+        ):
             if span.kind in ("link", "anchor"):
                 until = max(until, span.end)
                 self._link(inline.text, span, spans, pieces)
@@ -64,7 +67,7 @@ class Addresses:
             return
         if not self.look.links_as_text and "//" not in span.value and "@" not in written:
             return  # relative addresses do not work in a chat
-        if written and not _same_address(text[span.start : span.end], written):
+        if written and text[span.start : span.end].strip().rstrip("/") != written.rstrip("/"):
             end = self._end_of_word(text, span.end)
             pieces.append((end, self._written(text, end, written)))
 
@@ -128,12 +131,3 @@ class Addresses:
         if shown and text[at : at + 1].isalnum():
             shown += " "
         pieces.append((at, shown))
-
-
-def _link_first(span: Span) -> tuple[int, bool, int]:
-    return span.start, span.kind not in ("link", "anchor"), -span.end
-
-
-def _same_address(text: str, address: str) -> bool:
-    """Return whether a link's text is its own address, except for a slash."""
-    return text.strip().rstrip("/") == address.rstrip("/")

@@ -319,19 +319,8 @@ class _Blocks(ParserBlock):
 def _parser() -> MarkdownIt:
     parser = _Parser("commonmark", {"html": True, "maxNesting": 10 * _MAX_LEVEL})
     parser.block = _Blocks()
-    parser.block.ruler.enableOnly(
-        [
-            "code",
-            "fence",
-            "blockquote",
-            "hr",
-            "list",
-            "reference",
-            "html_block",
-            "heading",
-            "paragraph",
-        ]
-    )
+    rules = "code fence blockquote hr list reference html_block heading paragraph"
+    parser.block.ruler.enableOnly(rules.split())
     return parser
 
 

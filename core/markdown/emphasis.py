@@ -60,10 +60,6 @@ def _is_word(char: str) -> bool:
     return unicodedata.category(char)[0] in "LNM"
 
 
-def _is_opening(char: str) -> bool:
-    return unicodedata.category(char) in ("Ps", "Pi")
-
-
 def _is_unspaced(char: str) -> bool:
     """Return whether words of this character's script follow one another without spaces."""
     code = ord(char)
@@ -122,7 +118,8 @@ class Run:
             opens, closes = opens and left != _WORD, closes and right != _WORD
         else:
             opens = opens or (left_cjk and right != _SPACE)
-            closes = closes or (right_cjk and left != _SPACE and not _is_opening(before))
+            if right_cjk and left != _SPACE:
+                closes = closes or unicodedata.category(before) not in ("Ps", "Pi")
         self.slashes = before in _SLASHES, after in _SLASHES
         if self.slashes[0] and marker == "*" and right != _WORD:
             opens = False  # `src/*, lib/*`
@@ -198,7 +195,9 @@ class Runs:
                 closer = following
             else:
                 closer = self._join(opener, closer, fragments)
-        self._drop_above(bottom)
+        self.last = bottom
+        if bottom is not None:
+            bottom.next = None
 
     def unpaired(self, fragments: list[str]) -> list[Run]:
         """Return the runs that would open a style and that nothing closes, in order."""
@@ -216,11 +215,6 @@ class Runs:
         while run is not None and run.index > floor:
             run, first = run.prev, run
         return first
-
-    def _drop_above(self, bottom: Run | None) -> None:
-        self.last = bottom
-        if bottom is not None:
-            bottom.next = None
 
     def _join(self, opener: Run, closer: Run, fragments: list[str]) -> Run | None:
         """Make a span of the two; the next closer to look at."""
@@ -256,7 +250,8 @@ class Runs:
             return False
         if (opener.operator or closer.operator) and opener.length != closer.length:
             return False
-        if _of_path(opener, closer):
+        (before, behind), (inside, after) = opener.slashes, closer.slashes
+        if (behind and inside) or (before and after):  # `**/x/**`, `/*x*/`
             return False
         size = closer.start - opener.end
         if opener.marker in "~|" or size > _TINY or min(opener.length, closer.length) > 1:
@@ -275,12 +270,6 @@ def _closes_later(closer: Run) -> bool:
             return run.closes and not run.opens
         run = run.next
     return False
-
-
-def _of_path(opener: Run, closer: Run) -> bool:
-    """Return whether the two stand in ``**/x/**`` or in ``/*x*/``."""
-    inner = opener.slashes[1] and closer.slashes[0]
-    return inner or (opener.slashes[0] and closer.slashes[1])
 
 
 def _style(marker: str, *, double: bool) -> Kind:

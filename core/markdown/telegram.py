@@ -88,7 +88,9 @@ class TelegramText:
         offset = utf16_offsets(self.text)
         return [
             MessageEntity(
-                "expandable_blockquote" if _is_long(span) else _TYPES[span.kind],
+                "expandable_blockquote"
+                if (span.kind, span.value) == ("quote", LONG)
+                else _TYPES[span.kind],
                 offset(span.start),
                 offset(span.end) - offset(span.start),
                 span.value if span.kind == "link" else None,
@@ -104,11 +106,6 @@ class TelegramText:
     def html(self) -> str:
         """Return the text for ``parse_mode=HTML``."""
         return _Html(self).write()
-
-
-def _is_long(span: Span) -> bool:
-    """Return whether this is a quote that can be folded."""
-    return span.kind == "quote" and span.value == LONG
 
 
 def utf16_length(text: str) -> int:
@@ -238,13 +235,8 @@ def _restack(
         span = stack.pop()
         span.end = at
         done.append(span)
-    missing = sorted(shown.items(), key=_outer_first)
+    missing = sorted(shown.items(), key=lambda item: (-item[1], ORDER[item[0][0]]))  # outer first
     stack += [Span(kind, at, at, value) for (kind, value), _ in missing]
-
-
-def _outer_first(item: tuple[tuple[Kind, str], int]) -> tuple[int, int]:
-    (kind, _), end = item
-    return -end, ORDER[kind]
 
 
 # -- markup ----------------------------------------------------------------------

@@ -47,7 +47,9 @@ class Transcript:
             return []
         self._merged[message_id] = merged
         self._messages[message_id] = message
-        settled = event.get("delta") is not True and not _awaits_arguments(message)
+        # A tool call that was announced whole may get its arguments in deltas.
+        awaits = isinstance(message, ToolCallMessage) and not message.props.get("arguments")
+        settled = event.get("delta") is not True and not awaits
         if settled:
             self._open.pop(message_id, None)
         else:
@@ -86,8 +88,3 @@ class Transcript:
 def event_data(message: EventMessage) -> Mapping[str, object]:
     """Return the data of a lifecycle event; empty when it has none."""
     return message.props.get("data") or {}
-
-
-def _awaits_arguments(message: Message) -> bool:
-    """Return whether a tool call was announced whole and gets its arguments in deltas."""
-    return isinstance(message, ToolCallMessage) and not message.props.get("arguments")

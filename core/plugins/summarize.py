@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from core.lib.languages import ENGLISH, named
+from core.lib.tokens import estimate
 from core.messages import RetrievalSource, retrieval_message
 from core.plugins.base import Capability, PluginError, PluginHost, PluginResult, Source
-from core.plugins.slides.language import ENGLISH, named
 
 PROMPT_TOKENS = 400
 SMALLEST_CHUNK = 300
@@ -77,7 +78,6 @@ class Summarize:
         self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
     ) -> PluginResult:
         """Return the summary as Markdown. Raises PluginError."""
-        del capability_id
         length = str(parameters.get("length") or "normal")
         task = Task(
             host=host,
@@ -124,14 +124,14 @@ class Task:
             await self.host.progress("Summarizing…", 10)
             return await self.told(chunks[0].text, whole=True)
         notes = await self.noted(chunks)
-        merged = notes
+        groups = chunked(notes, budget=self.chunk_tokens)
         for _ in range(MOST_ROUNDS):
-            groups = chunked(merged, budget=self.chunk_tokens)
             if len(groups) <= 1:
                 break
             merged = [Chunk(group.reference, await self.told(group.text)) for group in groups]
+            groups = chunked(merged, budget=self.chunk_tokens)
         await self.host.progress("Putting the summary together…", 92)
-        text = await self.told(referenced(merged)[: self.chunk_tokens * 4], whole=True)
+        text = await self.told(groups[0].text, whole=True)
         return text if mentions(text, notes) else f"{text}\n\n{index(notes)}"
 
     async def noted(self, chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -186,12 +186,6 @@ def source_of(name: str, parts: Sequence[tuple[str, str]], *, number: int = 1) -
     }
 
 
-def cost(text: str) -> int:
-    """Return a careful estimate of tokens: four ASCII characters, or one of any other script."""
-    ascii_characters = len(text.encode("ascii", "ignore"))
-    return ascii_characters // 4 + (len(text) - ascii_characters) + 4
-
-
 def chunked(parts: Sequence[tuple[str, str]], *, budget: int) -> list[Chunk]:
     """Return the parts, in order, merged to chunks of at most ``budget`` tokens."""
     chunks: list[Chunk] = []
@@ -199,7 +193,7 @@ def chunked(parts: Sequence[tuple[str, str]], *, budget: int) -> list[Chunk]:
     size = 0
     for reference, text in parts:
         for piece in pieces(text, budget=budget):
-            tokens = cost(piece) + 8
+            tokens = estimate(piece) + estimate(reference)
             if held and size + tokens > budget:
                 chunks.append(joined(held))
                 held, size = [], 0
@@ -215,11 +209,13 @@ def pieces(text: str, *, budget: int) -> list[str]:
     found: list[str] = []
     rest = text.strip()
     while rest:
-        most = budget * 3 if rest[: budget * 3].isascii() else budget - 20
+        window = rest[: budget * 4]
+        while len(window) > 1 and (tokens := estimate(window)) > budget:
+            window = window[: len(window) * budget // (tokens + 1) or 1]
+        most = len(window)
         if len(rest) <= most:
             found.append(rest)
             break
-        window = rest[:most]
         at = max(window.rfind("\n"), window.rfind(". ") + 1, window.rfind("。") + 1)
         at = at if at > most // 2 else max(window.rfind(" "), 0) or most
         found.append(rest[:at].strip())

@@ -8,7 +8,8 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from functools import partial
-from urllib.parse import SplitResult, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -26,6 +27,8 @@ from core.lib.safe_fetch import (
     is_public,
     is_public_or_private,
     networks,
+    now_by_system,
+    port_of,
 )
 
 # Carrier-grade NAT (RFC 6598): private overlay networks give their machines such addresses.
@@ -53,12 +56,6 @@ def is_public_or_inside(address: Address) -> bool:
 def allowed_of(*, private: bool) -> Allowed:
     """Return the check of addresses, with those inside the network or without."""
     return is_public_or_inside if private else is_public
-
-
-def now_by_system(host: str, port: int) -> list[str]:
-    """Return the addresses of ``host`` from the system's resolver; blocks. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
 
 
 def problem(url: str, *, private: bool, resolve: ResolveNow = now_by_system) -> str:
@@ -118,10 +115,6 @@ def is_own(url: str) -> bool:
     return listens_here and asked.hostname in LOCAL and port_of(asked) == settings.GATEWAY_PORT
 
 
-def port_of(parts: SplitResult) -> int:
-    return parts.port or (443 if parts.scheme == "https" else 80)
-
-
 def reachable(found: list[str]) -> list[Address]:
     """Return the addresses of a name without its link-local ones of IPv6, unless it has no others:
     names in a home network (mDNS) often have one of them beside the address that is used.
@@ -166,19 +159,13 @@ def session(allowed: Allowed | None, *, resolve: Resolve = by_system) -> aiohttp
     """Return a client without cookies, proxies and total time-out, that connects to allowed
     addresses only; to all for None. Requests raise RefusedAddressError.
     """
-    connector = (
-        aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
-        if allowed is None
-        else aiohttp.TCPConnector(
-            limit=0,
-            keepalive_timeout=60,
-            resolver=CheckedResolver(allowed, resolve),
-            socket_factory=partial(new_socket, allowed),
-        )
-    )
+    checked: dict[str, Any] = {}
+    if allowed is not None:
+        checked["resolver"] = CheckedResolver(allowed, resolve)
+        checked["socket_factory"] = partial(new_socket, allowed)
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-        connector=connector,
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, **checked),
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=256 * 1024,
     )

@@ -41,6 +41,7 @@ from core.providers.base import (
     ThinkingDelta,
     ToolCallDelta,
     Usage,
+    arguments_text,
 )
 from core.providers.failures import (
     BadStreamError,
@@ -66,15 +67,10 @@ CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 EMPTY = "(empty)"  # the result of a tool that has none
 FINISH = {"tool_call": "tool_calls"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
+SAME = "temperature top_p max_tokens seed presence_penalty frequency_penalty parallel_tool_calls"
 OPTIONS = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "max_tokens": "max_tokens",
+    **{name: name for name in SAME.split()},
     "max_completion_tokens": "max_tokens",
-    "seed": "seed",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "parallel_tool_calls": "parallel_tool_calls",
     "top_k": "top_k",  # of Anthropic and Google; those of LLM_PROVIDER are not sent it
 }
 
@@ -125,7 +121,6 @@ class AgentLibrary:
         self._refused = defaultdict[str, frozenset[str]](frozenset)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         error: ProviderError | None = None
         try:
             async with aclosing(self._answered(request)) as found:
@@ -144,7 +139,6 @@ class AgentLibrary:
 
     def model_of(self, name: str) -> Model:
         """Return the model that answers a request for ``name``."""
-        del name
         return self._model
 
     async def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -171,9 +165,12 @@ class AgentLibrary:
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         model = self.model_of(request.model)
+        # In a field, as to DeepSeek's and Kimi's: to others it would go as text, or not without its
+        # signature.
+        takes_reasoning = model.profile.get("openai_chat_send_back_thinking_parts") == "field"
         asked = model_request_stream(
             model,
-            converted(request.messages, with_reasoning=wants_reasoning(model)),
+            converted(request.messages, with_reasoning=takes_reasoning),
             model_settings=options(request.options),
             model_request_parameters=parameters(request),
         )
@@ -239,18 +236,11 @@ def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:
         ) if text:
             yield ThinkingDelta(str(text))
         case library.PartStartEvent(index=index, part=library.ToolCallPart() as part):
-            arguments = json_of(part.args)
+            arguments = arguments_text(part.args)
             yield ToolCallDelta(index, str(part.tool_call_id), str(part.tool_name), arguments)
         case library.PartDeltaEvent(index=index, delta=library.ToolCallPartDelta() as part):
-            name, arguments = str(part.tool_name_delta or ""), json_of(part.args_delta)
+            name, arguments = str(part.tool_name_delta or ""), arguments_text(part.args_delta)
             yield ToolCallDelta(index, name=name, arguments=arguments)
-
-
-def json_of(arguments: object) -> str:
-    """Return arguments as JSON text; some vendors send them whole, as an object."""
-    if isinstance(arguments, dict):
-        return orjson.dumps(arguments).decode()
-    return "" if arguments is None else str(arguments)
 
 
 def refused(error: ModelHTTPError) -> ProviderError:
@@ -340,13 +330,6 @@ def definition(tool: dict[str, Any]) -> ToolDefinition:
         description=function.get("description"),
         parameters_json_schema=function.get("parameters") or {"type": "object", "properties": {}},
     )
-
-
-def wants_reasoning(model: Model) -> bool:
-    """Return whether the library sends reasoning to a model in a field, as to DeepSeek's and
-    Kimi's; to others it would go as text, or not without its signature.
-    """
-    return model.profile.get("openai_chat_send_back_thinking_parts") == "field"
 
 
 def converted(

@@ -1,5 +1,6 @@
 """The provider interface: a request in OpenAI's chat form in, a stream of deltas out."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -62,6 +63,13 @@ class ToolCallDelta:
     name: str = ""
     arguments: str = ""
     extra: str = ""
+
+
+def arguments_text(given: object) -> str:
+    """Return the arguments of a call as text: some servers send them as an object."""
+    if isinstance(given, str):
+        return given
+    return json.dumps(given, ensure_ascii=False, separators=(",", ":")) if given else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +232,6 @@ class Unavailable:
         self._error = error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        del request
         # Without the places of earlier calls, whose frames would stay, with their keys and texts.
         raise self._error.with_traceback(None)
         yield  # makes this a generator

@@ -204,7 +204,6 @@ class Catalogue:
         return self.assistants.get(assistant_id) or self.assistants[self.default]
 
     def environment(self) -> ModelInfo | None:
-        """Return the model of the environment."""
         return next((each for each in self.models.values() if each.provider.from_environment), None)
 
     def chain_of(self, assistant_id: int, *, first: int = 0) -> tuple[ModelInfo, ...]:

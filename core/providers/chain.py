@@ -152,7 +152,6 @@ class Chain:
 
     @property
     def can_call_tools(self) -> bool:
-        """Return whether a model of the chain calls tools."""
         return any(each.can_call_tools for each in self.models)
 
     @property

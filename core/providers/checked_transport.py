@@ -49,7 +49,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ReadError(type(error).__name__) from error
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 

@@ -62,7 +62,6 @@ class Examination:
         return not any(each.is_error for each in self.findings)
 
     def note(self, field_name: str, text: str, *, is_error: bool = True) -> None:
-        """Add a finding."""
         self.findings.append(Finding(field_name, text, is_error))
 
 
@@ -166,7 +165,8 @@ class Examiner:
                 await self._suggest_address()
             return False
         except (TimeoutError, RefusedAddressError, aiohttp.ClientError) as error:
-            self._tell_connection(error)
+            text = unreached(error, urlsplit(self.server.url).netloc)
+            self.result.note("base_url", hide(text, self.server.key))
             return False
         return True
 
@@ -338,8 +338,3 @@ class Examiner:
                 names=[each.name for each in self.result.models],
             )
         )
-
-    def _tell_connection(self, error: Exception) -> None:
-        """Note why the server was not reached."""
-        text = unreached(error, urlsplit(self.server.url).netloc)
-        self.result.note("base_url", hide(text, self.server.key))

@@ -101,7 +101,6 @@ class VendorLibrary(AgentLibrary):
         return self._models.setdefault(name, self._models.get(name) or self._make(name))
 
     async def close(self) -> None:
-        """See ``Provider.close``."""
         await self._client.aclose()
 
 

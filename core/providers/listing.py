@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 from django.conf import settings
 
-from core.lib.safe_fetch import RefusedAddressError
+from core.lib.safe_fetch import RefusedAddressError, body_within
 from core.lib.text import one_line
 from core.providers import addresses, vendors
 from core.providers.base import ProviderError
@@ -72,7 +72,6 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the headers of a request."""
         if self.kind == Kind.ANTHROPIC:
             return {"x-api-key": self.key, "anthropic-version": ANTHROPIC_VERSION}
         if self.kind == Kind.GOOGLE:
@@ -111,15 +110,13 @@ async def ask(
     async with client.request(
         "GET" if data is None else "POST", url, data=data, headers=headers, allow_redirects=False
     ) as answer:
-        content = bytearray()
-        async for piece in answer.content.iter_any():
-            content += piece
-            if len(content) > MOST_BYTES:
-                raise ProviderError.of(Failure("bad_stream", "the response is too long"))
+        content = await body_within(answer, MOST_BYTES)
+    if content is None:
+        raise ProviderError.of(Failure("bad_stream", "the response is too long"))
     if answer.status != 200:
-        failure = classify(status=answer.status, headers=answer.headers, body=bytes(content))
+        failure = classify(status=answer.status, headers=answer.headers, body=content)
         raise without_key(ProviderError.of(failure), server.key)
-    if is_page(bytes(content)):
+    if is_page(content):
         raise ProviderError.of(classify(exception=NoStreamError("A web page answers.")))
     try:
         return orjson.loads(content)

@@ -78,7 +78,6 @@ FREE = Rates(prompt=Price(), cached=Price(), completion=Price(), reasoning=Price
 @lru_cache(MOST_KEPT)
 def rates_in(minute: int, model: ModelInfo) -> Rates | None:
     """Return the rates of a model; each minute has its own, since the list's may change."""
-    del minute
     return look_up(model)
 
 

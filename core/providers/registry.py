@@ -122,7 +122,6 @@ class Shared:
         self._is_retired = False
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         self._streams += 1
         try:
             deltas = self._in_turn if self._info.concurrency else self._provider.stream
@@ -141,7 +140,6 @@ class Shared:
             await self._provider.close()
 
     async def close(self) -> None:
-        """See ``Provider.close``."""
         await self._provider.close()
 
     async def _in_turn(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -173,7 +171,6 @@ class Instances:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def of(self, info: ProviderInfo) -> Shared:
-        """Return the provider of a row."""
         kept = self._made.get(info.id)
         if kept is not None and (kept[0] is info or kept[0] == replace(info, name=kept[0].name)):
             return kept[1]
@@ -193,7 +190,6 @@ class Instances:
         await asyncio.gather(*self._tasks)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` in the background."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

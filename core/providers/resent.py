@@ -232,7 +232,6 @@ def both(first: Any, second: Any) -> Any:
 
 
 def parts_of(content: Any) -> list[dict[str, Any]]:
-    """Return the content of a message as parts."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []

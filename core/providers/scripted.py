@@ -113,7 +113,6 @@ def last_tool(messages: list[ChatMessage]) -> str:
 
 
 def last_text(messages: list[ChatMessage]) -> str:
-    """Return the text of the last user message."""
     for message in reversed(messages):
         if message["role"] == "user":
             content = message["content"]

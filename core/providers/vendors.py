@@ -18,6 +18,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from core.lib.encryption import DecryptError, decrypt
 from core.lib.ids import digest_of
+from core.lib.safe_fetch import now_by_system
 from core.models import ModelProvider
 from core.providers import addresses
 from core.providers.base import Delta, ModelRequest, Provider, ProviderError, Unavailable
@@ -179,7 +180,7 @@ def problems(
     info: ProviderInfo,
     key: str,
     *,
-    resolve: addresses.ResolveNow = addresses.now_by_system,
+    resolve: addresses.ResolveNow = now_by_system,
 ) -> dict[str, str]:
     """Return what is wrong with a provider's fields: name of the field -> a sentence.
 
@@ -282,7 +283,6 @@ class Library:
         self._client: AgentLibrary | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         async with self._lock:
             # In a thread: the streams of other runs go on meanwhile.
             client = self._client
@@ -293,6 +293,5 @@ class Library:
                 yield delta
 
     async def close(self) -> None:
-        """See ``Provider.close``."""
         if self._client is not None:
             await self._client.close()

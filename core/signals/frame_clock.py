@@ -54,7 +54,6 @@ class FrameClock:
 
 
 def frame_seconds() -> float:
-    """Return the length of a frame."""
     return settings.EVENT_FRAME_MILLISECONDS / 1000
 
 

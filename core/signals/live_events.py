@@ -143,7 +143,6 @@ def key_of(run: str) -> str:
 
 @cache
 def sender() -> Sender:
-    """Return the sender of this process."""
     return Sender()
 
 

@@ -100,7 +100,6 @@ def prefix_of(url: str) -> str:
 
 @cache
 def sender() -> Sender:
-    """Return the sender of this process."""
     return Sender()
 
 
@@ -194,7 +193,6 @@ class Hub:
                 listener.unconfirmed.add(key)
 
     def remove(self, listener: Listener, keys: Iterable[str]) -> None:
-        """Take ``keys`` from ``listener``."""
         for key in keys:
             listener.keys.discard(key)
             listener.unconfirmed.discard(key)
@@ -216,7 +214,6 @@ class Hub:
         return self.connected and not listener.unconfirmed
 
     def count(self) -> int:
-        """Return the number of listeners."""
         return len({each for some in self._listeners.values() for each in some})
 
     async def close(self) -> None:

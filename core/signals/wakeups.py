@@ -158,7 +158,6 @@ class Taker:
         return lagged
 
     async def close(self) -> None:
-        """Close the connection."""
         await self._client.aclose()
 
 
@@ -202,21 +201,9 @@ def leave(take: TakeHere) -> None:
         _here.remove(take)
 
 
-def run(run_id: int) -> None:
-    """Wake a ``runs`` worker for a queued run, after the commit."""
-    on_commit(RUN, run_id)
-
-
-def batch(session_id: int) -> None:
-    """Wake a ``runs`` worker that will flush a session's batch when it is due."""
-    on_commit("core.runs.wake_batch", session_id)
-
-
-def delivery(delivery_id: int) -> None:
-    """Wake a ``runs`` worker for a pending delivery."""
-    on_commit("core.runs.wake_delivery", delivery_id)
-
-
-def push(message_id: int) -> None:
-    """Wake a ``runs`` worker for a message to a browser, after the commit."""
-    on_commit("core.runs.wake_push", message_id)
+# Wake a ``runs`` worker for the row with this id: a queued run, a session whose batch it flushes
+# when that is due, a pending delivery, a message to a browser.
+run = partial(on_commit, RUN)
+batch = partial(on_commit, "core.runs.wake_batch")
+delivery = partial(on_commit, "core.runs.wake_delivery")
+push = partial(on_commit, "core.runs.wake_push")

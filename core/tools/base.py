@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.conversations.schedules.changes import Grant
-from core.conversations.tool_calls import SignInWanted
+from core.conversations.tool_calls import SignInWanted, Stored
 from core.messages import Message, message_end, message_start
 from core.models import Schedule
 
@@ -16,12 +16,6 @@ class GrantOf(Protocol):
     """
 
     def __call__(self, *, of: Schedule | None = None) -> Grant: ...
-
-
-def no_grant(*, of: Schedule | None = None) -> Grant:
-    """Return the grant of a turn that needs none: the person's own sign-in."""
-    del of
-    return Grant()
 
 
 if TYPE_CHECKING:
@@ -48,7 +42,7 @@ class ToolContext:
     context_tokens: int = 8192
     more_time: Callable[[float], None] = lambda _seconds: None
     was_said: Callable[[str], bool] = lambda _message_id: False
-    schedule_grant: GrantOf = no_grant
+    schedule_grant: GrantOf = lambda of=None: Grant()
     is_listed: Callable[[], bool] = lambda: True
 
     def send(self, message: Message) -> None:
@@ -64,22 +58,16 @@ class ToolContext:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Stored):
     """The result for the model, and what the user is shown.
 
     ``final``: the text is the answer to the user, verbatim; the model is not asked again.
     ``shown``: a text that the user is shown verbatim; the model goes on after it.
-    ``messages`` (created pictures, recordings, videos) follow the text. ``sign_in``: the call was
-    not made; somebody has to sign in first.
+    ``messages`` (created pictures, recordings, videos) follow the text, and are not kept.
+    ``sign_in``: the call was not made; somebody has to sign in first.
     """
 
-    text: str
-    ok: bool = True
-    final: bool = False
-    shown: str = ""
-    files: list[dict[str, str]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    sign_in: SignInWanted | None = None
 
 
 class ToolError(Exception):

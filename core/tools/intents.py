@@ -8,7 +8,7 @@ pattern is anchored at the start of a sentence, after words of politeness.
 import re
 from typing import Any
 
-from core.plugins.slides.language import KANA
+from core.lib.languages import KANA
 
 LINE_CHARACTERS = 600
 LONG_TEXT = 300

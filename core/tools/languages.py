@@ -1,7 +1,7 @@
 """Detect the language of a request. Pure."""
 
+from core.lib.languages import detect
 from core.plugins.slides import asked
-from core.plugins.slides.language import detect
 
 
 def language_of(text: str) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema
 import orjson
 
+from core.lib.languages import detect, named
 from core.plugins import registry
 from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
-from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
 from core.tools.arguments import coerced, is_too_deep, problem, text_of
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -97,7 +97,8 @@ class RouteToPlugin(Tool):
         capability = plugin.capabilities[name]
         parameters = known(given(arguments), capability, plugin.id)
         if not any(parameters.get(each) for each in SOURCES):
-            parameters |= text_below(plugin, context.request)
+            below = (inferred(plugin, context.request) or {}).get("text")  # a clear request
+            parameters |= {"text": below} if below else {}
         parameters["language"] = language_of(parameters, context.request)
         parameters.setdefault("request", context.request)
         return await waiting.outcome(
@@ -121,12 +122,6 @@ def inferred(plugin: Plugin, text: str) -> dict[str, Any] | None:
     except Exception:  # another package's: a turn must not fail by it
         logger.exception("the plugin %s cannot tell whether it is meant", plugin.id)
         return None
-
-
-def text_below(plugin: Plugin, request: str) -> dict[str, Any]:
-    """Return the text below a clear request, as the source of a call that names none."""
-    text = (inferred(plugin, request) or {}).get("text")
-    return {"text": text} if text else {}
 
 
 def branches(plugins: Iterable[Plugin]) -> list[dict[str, Any]]:

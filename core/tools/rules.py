@@ -33,7 +33,6 @@ class Where:
 
 
 def where(run: Run) -> Where:
-    """Return where the tools of a run are called."""
     session = run.session
     return Where(run.user_id, session.account_id, session.chat, run.assistant_id)
 
@@ -76,7 +75,6 @@ def decided(known: Catalogue, place: Where, tool: Tool) -> tuple[str, str]:
 
 
 def is_offered(known: Catalogue, run: Run, tool: str) -> bool:
-    """Return whether a tool is offered in a run."""
     if not known.tool_rules:
         return True
     rule = rule_of(known, where(run), tool)
@@ -84,5 +82,4 @@ def is_offered(known: Catalogue, run: Run, tool: str) -> bool:
 
 
 def when_asked(known: Catalogue, run: Run, tool: Tool) -> Ask:
-    """Return when an offered tool asks in a run."""
     return cast("Ask", decided(known, where(run), tool)[0])

@@ -153,7 +153,6 @@ def shown_tag(_: object, tokens: Sequence[Token], at: int, *_more: object) -> st
 
 
 def draw_boxes(state: StateCore) -> None:
-    """Draw the boxes of a list of tasks."""
     tokens = state.tokens
     for item, token in zip(tokens, tokens[2:], strict=False):  # a paragraph begins between them
         texts = token.children if item.type == "list_item_open" else None

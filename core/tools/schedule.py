@@ -136,7 +136,6 @@ def carry_out(action: Action, context: ToolContext, arguments: dict[str, Any]) -
 
 
 def create(call: Call) -> ToolResult:
-    """Make a schedule."""
     schedule = changes.create(
         user=call.user,
         session=call.session,
@@ -150,7 +149,6 @@ def create(call: Call) -> ToolResult:
 
 
 def change(call: Call) -> ToolResult:
-    """Change the given properties of a schedule."""
     schedule = wanted(call)
     zone = zone_for(call) if call.text("time_zone") else schedule.time_zone
     changed = changes.change(schedule=schedule, wish=wish_of(call, zone=zone), now=call.now)
@@ -249,7 +247,6 @@ def described(schedule: Schedule, *, language: str, now: datetime) -> str:
 
 
 def show_list(call: Call) -> ToolResult:
-    """List the person's schedules."""
     lines = [listed_line(row) for row in shown_here(call)]
     return ToolResult("\n".join(lines) or "There are no schedules.")
 
@@ -264,7 +261,6 @@ def listed_line(row: Schedule) -> str:
 
 
 def pause(call: Call) -> ToolResult:
-    """Pause a schedule."""
     schedule = wanted(call)
     changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.PERSON)
     return done(call, PAUSED, schedule)
@@ -278,7 +274,6 @@ def resume(call: Call) -> ToolResult:
 
 
 def delete(call: Call) -> ToolResult:
-    """Delete a schedule."""
     schedule = wanted(call)
     changes.end(schedule=schedule)
     return done(call, DELETED, schedule)

@@ -80,7 +80,6 @@ def due(mark: Mark, before: datetime) -> QuerySet[Run]:
 
 
 def stored() -> Mark:
-    """Return the mark as it is."""
     row = Installation.objects.filter(pk=1).values_list("folded_until", "folded_run").first()
     return Mark(*row) if row else Mark()
 

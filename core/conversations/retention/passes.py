@@ -41,7 +41,6 @@ def among(rows: QuerySet[M], ids: list[int]) -> QuerySet[M]:
 
 
 def first_ids(rows: QuerySet[M], *, most: int) -> list[int]:
-    """Return the ids of the next rows."""
     return list(rows.values_list("pk", flat=True)[:most])
 
 

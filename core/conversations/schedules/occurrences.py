@@ -189,10 +189,7 @@ def settle(
     delivered_at: datetime | None,
     note: str = "",
 ) -> bool:
-    """End a fired occurrence as done or failed; False if another worker has. Inside a transaction.
-
-    Three failures in a row pause the schedule; then ``occurrence.schedule.state`` is paused.
-    """
+    """End a fired occurrence as done or failed; False if another worker has. In a transaction."""
     values = {"state": state, "look_at": None, "executed_at": executed_at}
     if note:
         values["note"] = note[:300]

@@ -19,5 +19,4 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=FORMATS, default="telegram")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        del args
         self.stdout.write(markdown.preview(sys.stdin.buffer.read(), options["format"]))

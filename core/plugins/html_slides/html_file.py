@@ -146,16 +146,11 @@ def row_html(row: Sequence[str], grid: Grid, at: int, high: float) -> str:
     tag = "th" if header else "td"
     cells = ""
     for cell, numeric in zip(row, grid.numeric, strict=True):
-        inner = cell_html(cell, number=numeric and not header)
+        # A number runs from left to right in every script, its sign in front.
+        is_number = numeric and not header
+        inner = f'<bdi dir="ltr">{words(cell)}</bdi>' if is_number else words(cell)
         cells += f"<{tag}{' class=n' if numeric else ''}>{inner}</{tag}>"
     return f'<tr style="height:{unit(high)}">{cells}</tr>'
-
-
-def cell_html(text: str, *, number: bool) -> str:
-    """Return a cell's words; a number runs from left to right in every script, its sign in
-    front.
-    """
-    return f'<bdi dir="ltr">{words(text)}</bdi>' if number else words(text)
 
 
 def foot_html(page: Page) -> str:

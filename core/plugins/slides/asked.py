@@ -8,7 +8,7 @@ that no title contains words of the order ("Renewable energy, 4 slides in German
 import re
 from dataclasses import dataclass
 
-from core.plugins.slides.language import LANGUAGES, Language
+from core.lib.languages import LANGUAGES, Language
 from core.plugins.slides.texts import plain, title
 
 LINE = 300

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from core.lib.languages import Language, detect, named
 from core.plugins.base import Source
 from core.plugins.slides import asked
 from core.plugins.slides.asked import Asked
 from core.plugins.slides.figures import SEARCHED
-from core.plugins.slides.language import Language, detect, named
 from core.plugins.slides.texts import UNSPACED, plain, sentences, terms, title
 
 FEWEST, USUAL, MOST = 3, 10, 40

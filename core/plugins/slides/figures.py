@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from core.lib.languages import SAMPLE, decimal_sign
 from core.plugins.slides.deck import Chart, ChartKind, Series
-from core.plugins.slides.language import SAMPLE, decimal_sign
 from core.plugins.slides.texts import plain, sentences, terms, title, writable
 
 # Characters of a source that are searched: enough for a deck.

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from core.lib.languages import LANGUAGES
 from core.plugins.slides import deck as d
 from core.plugins.slides.deck import Deck, Point
 from core.plugins.slides.fit import Fitted, fit, heading, points_height, spread
 from core.plugins.slides.grids import grids
-from core.plugins.slides.language import LANGUAGES
 from core.plugins.slides.measure import clip, height, pitch
 from core.plugins.slides.page import Anchor, Element, Page, Plot, Role, Text
 from core.plugins.slides.theme import BOXES, INNER, MARGIN, WIDTH, Box, Layout, Shape, mirror_shape
@@ -103,7 +103,6 @@ def headed(
 def lined(
     role: Role, words: str, box: Box, size: float, *, colour: str = "ink", bold: bool = False
 ) -> Text:
-    """Return ``words`` at one ``size``."""
     return Text(role, *box, one(words), size, pitch(words, size), colour=colour, bold=bold)
 
 

@@ -8,12 +8,34 @@ from typing import Any
 from core.plugins.base import PluginHost
 from core.plugins.slides.answers import array, ask, heading_of, list_of, record, string, text_of
 from core.plugins.slides.brief import Brief, digest
-from core.plugins.slides.language import ASPECTS
 from core.plugins.slides.texts import cut, is_repeat, sentences, terms, title, writable
 
 HEADING = re.compile(r"^#{2,4}\s+(?P<title>.{3,90})$", re.MULTILINE)
 SENTENCES_A_SLIDE = 4
 LINE = string(70)
+# Generic headings: slides for a mere topic when a weak model finds too few.
+ASPECTS = {
+    tag: tuple(headings.split("; "))
+    for tag, headings in {
+        "en-US": "What it is; How it works; Why it matters; "
+        "Where it is used; Challenges; What comes next",
+        "de-DE": "Worum es geht; Wie es funktioniert; Warum es wichtig ist; "
+        "Wo es eingesetzt wird; Schwierigkeiten; Wie es weitergeht",
+        "fr-FR": "De quoi il s’agit; Comment ça marche; Pourquoi c’est important; "
+        "Où c’est utilisé; Les difficultés; Et demain",
+        "es-ES": "Qué es; Cómo funciona; Por qué importa; "
+        "Dónde se usa; Dificultades; Qué viene después",
+        "it-IT": "Che cos’è; Come funziona; Perché conta; Dove si usa; Difficoltà; Il futuro",
+        "pt-BR": "O que é; Como funciona; Por que importa; Onde se usa; Dificuldades; O futuro",
+        "ru-RU": "Что это такое; Как это работает; Почему это важно; "
+        "Где применяется; Трудности; Что дальше",
+        "zh-CN": "基本概念; 工作原理; 为什么重要; 应用领域; 面临的挑战; 未来展望",
+        "zh-TW": "基本概念; 運作原理; 為什麼重要; 應用領域; 面臨的挑戰; 未來展望",
+        "ja-JP": "概要; しくみ; なぜ重要か; 活用の場; 課題; これから",
+        "ko-KR": "개요; 작동 원리; 왜 중요한가; 활용 분야; 과제; 앞으로의 전망",
+        "ar-SA": "ما هو; كيف يعمل; لماذا هو مهم; أين يُستخدم; التحديات; ماذا بعد",
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True)

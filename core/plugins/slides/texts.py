@@ -137,7 +137,6 @@ def likeness(one: str, other: str) -> float:
 
 
 def is_repeat(text: str, earlier: Iterable[str], limit: float = 0.8) -> bool:
-    """Return whether ``text`` repeats one of ``earlier``."""
     return any(likeness(text, other) >= limit for other in earlier)
 
 

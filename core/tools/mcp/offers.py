@@ -50,10 +50,6 @@ class Offer:
         """Return the hash of all that a model or the owner is told about the tool."""
         return hashlib.sha256(orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
-    def stored(self) -> dict[str, Any]:
-        """Return it as JSON, for the row."""
-        return asdict(self)
-
 
 def offer(
     name: str,

@@ -4,6 +4,7 @@ A tool is used while both have the same hash.
 """
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.utils.translation import gettext_noop
@@ -56,14 +57,14 @@ def compare(server: McpServer, row: McpTool | None, found: Offer) -> bool:
             server=server,
             name=found.name,
             call_name=call_name,
-            offered=found.stored(),
+            offered=asdict(found),
             offered_hash=digest,
             ask=ask_of(read_only=found.read_only),
         )
         return True
     if row.offered_hash == digest:
         return False
-    row.offered, row.offered_hash = found.stored(), digest
+    row.offered, row.offered_hash = asdict(found), digest
     row.save(update_fields=["offered", "offered_hash"])
     if row.enabled and row.state == "changed":
         note(

@@ -10,7 +10,7 @@ import aiohttp
 import httpx2
 import orjson
 
-from core.lib.safe_fetch import AGENT, REDIRECTS, RefusedAddressError
+from core.lib.safe_fetch import AGENT, REDIRECTS, RefusedAddressError, port_of
 from core.lib.text import one_line
 from core.providers import addresses
 from core.providers.checked_transport import CheckedBody, CheckedTransport, as_read_errors
@@ -124,7 +124,7 @@ def is_same_server(here: str, there: str) -> bool:
         old, new = urlsplit(here), urlsplit(there)
         if new.username is not None or new.password is not None:
             return False
-        same = (old.hostname, addresses.port_of(old)) == (new.hostname, addresses.port_of(new))
+        same = (old.hostname, port_of(old)) == (new.hostname, port_of(new))
         return same and old.scheme == new.scheme
     except ValueError:
         return False

@@ -34,7 +34,6 @@ class WebSearch(TypedTool):
     seconds = 30.0
 
     def is_usable(self, known: Catalogue) -> bool:
-        """Return whether a service is enabled."""
         return bool(known.search)
 
     def progress(self, arguments: dict[str, Any]) -> str:

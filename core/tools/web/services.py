@@ -19,7 +19,7 @@ import aiohttp
 import orjson
 
 from core.lib.encryption import DecryptError, decrypt
-from core.lib.safe_fetch import AGENT, RefusedAddressError, Resolve, by_system
+from core.lib.safe_fetch import AGENT, RefusedAddressError, Resolve, body_within, by_system
 from core.lib.text import one_line
 from core.models import SearchProvider
 from core.providers import addresses
@@ -167,7 +167,6 @@ def filled(fields: dict[str, str]) -> str:
 
 
 def for_brave(info: SearchInfo, query: Query) -> dict[str, str]:
-    """Return the parameters of a request to Brave."""
     short = info.language.lower()
     return {
         "q": query.words,
@@ -180,7 +179,6 @@ def for_brave(info: SearchInfo, query: Query) -> dict[str, str]:
 
 
 def for_searxng(info: SearchInfo, query: Query) -> dict[str, str]:
-    """Return the parameters of a request to SearXNG."""
     return {
         "q": query.words,
         "format": "json",
@@ -215,7 +213,9 @@ async def exchanged(info: SearchInfo, request: Request, resolve: Resolve) -> Rep
             ) as response,
         ):
             is_packed = response.headers.get("Content-Encoding", "identity") != "identity"
-            body = b"" if is_packed else await bounded(response)
+            body = b"" if is_packed else await body_within(response, MOST_BYTES)
+            if body is None:
+                raise SearchError("The response is too long for search results. Check the address.")
             return Reply(response.status, body, is_packed)
     except RefusedAddressError:
         words = "The address is inside the network. Allow that in its settings, if it is yours."
@@ -230,16 +230,6 @@ async def exchanged(info: SearchInfo, request: Request, resolve: Resolve) -> Rep
     except (aiohttp.ClientError, OSError, ValueError):
         words = f"The connection to {host} broke off, or it does not speak HTTP."
     raise SearchError(words)
-
-
-async def bounded(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body. Raises SearchError beyond MOST_BYTES."""
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > MOST_BYTES:
-            raise SearchError("The response is too long for search results. Check the address.")
-    return bytes(body)
 
 
 def hits_of(info: SearchInfo, reply: Reply, most: int) -> Hits:

@@ -109,7 +109,7 @@ async def test_the_result_of_a_call_counts_while_the_database_is_away(
     ]
     await of_run.end(rows[0], ToolResult("sent"))
     assert (await in_thread(ToolCall.objects.get, pk=rows[0].pk)).state == state
-    await of_run.leave(rows[1])
+    await of_run.end(rows[1], None)
     assert rows[1].state == State.UNSURE
 
 
@@ -166,7 +166,7 @@ async def test_a_call_that_was_interrupted_is_begun_again_only_where_it_may_be(
 async def test_a_call_without_a_result_in_time_is_unsure(run: Run) -> None:
     of_run = approvals_of(run)
     row = await of_run.begin(Send(), "c1", TO_BOB)
-    await of_run.leave(row)
+    await of_run.end(row, None)
     assert row.state == "unsure"
     again = await of_run.begin(Send(), "c1", TO_BOB)
     assert (again.state, again.result) == ("unsure", None)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from core.files import storage
+from core.lib.tokens import estimate
 from core.messages import Message
 from core.models import Job, Run, User
 from core.plugins import summarize
 from core.plugins.base import Source
-from core.plugins.summarize import PLUGIN, chunked, cost
+from core.plugins.summarize import PLUGIN, chunked
 from tests.core.jobs_worker import papers
 from tests.core.jobs_worker.conftest import Say, Worker
 from tests.core.jobs_worker.test_asked import lines
@@ -39,7 +40,7 @@ class Host:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int = 1024,
     ) -> str:
-        assert cost(prompt) + cost(system) + max_tokens <= self.context_tokens
+        assert estimate(prompt) + estimate(system) + max_tokens <= self.context_tokens
         self.asked.append(prompt)
         return self.answer
 
@@ -100,10 +101,12 @@ def test_l1_one_empty_answer_loses_no_summary() -> None:
     assert host.asked[2] == host.asked[3]
 
 
-@pytest.mark.parametrize("text", ["字" * 5000, "word " * 4000, "x" * 20_000, "A sentence. " * 900])
+@pytest.mark.parametrize(
+    "text", ["字" * 5000, "word " * 4000, "x" * 20_000, "A sentence. " * 900, "1 234,56;\n" * 2000]
+)
 def test_l1_nothing_is_lost_and_every_chunk_fits(text: str) -> None:
     chunks = chunked([("page 1", text)], budget=1000)
-    assert all(cost(chunk.text) <= 1000 + 30 for chunk in chunks)
+    assert all(estimate(chunk.text) <= 1000 + 30 for chunk in chunks)
     joined = "".join(chunk.text.replace("(page 1) ", "") for chunk in chunks)
     assert "".join(joined.split()) == "".join(text.split())
     assert summarize.span(["page 3", "page 4", "page 12"]) == "page 3-12"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pptx import Presentation
 
+from core.lib.languages import detect, named
 from core.plugins.base import Cancelled, PluginError, Source
 from core.plugins.ppt_generation import PLUGIN
 from core.plugins.slides import brief, compose, layout
 from core.plugins.slides.deck import ChartSlide, Deck, QuoteSlide, TableSlide, TitleSlide
-from core.plugins.slides.language import detect, named
 from tests.core.plugins.hosts import ScriptedHost, document, good, kind_of, topic, unreachable
 from tests.core.plugins.reports import REPORT
 

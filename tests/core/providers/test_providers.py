@@ -1,6 +1,7 @@
 """Providers: the same contract for each, against a real server that fails as real ones do."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -930,12 +931,13 @@ async def test_arguments_that_are_no_text_are_read(
     server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     """As of some builds of llama.cpp, and of text-generation-inference."""
-    function = {"name": "f", "arguments": {"a": "é", "b": [True, None]}}
+    function = {"name": "f", "arguments": {"a": "é", "b": [True, None], "c": 2**64 + 1}}
     call = {"index": 0, "id": "x", "function": function}
-    server.replies = [streams(sse(chunk({"tool_calls": [call]}), chunk(finish="tool_calls")))]
+    line = json.dumps(chunk({"tool_calls": [call]})).encode()
+    server.replies = [streams(sse(line, chunk(finish="tool_calls")))]
     [first, *_] = await ask(compatible)
     assert isinstance(first, ToolCallDelta)
-    assert orjson.loads(first.arguments) == function["arguments"]
+    assert json.loads(first.arguments) == function["arguments"]
 
 
 async def test_the_key_is_not_taken_along_a_redirect(

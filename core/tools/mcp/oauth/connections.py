@@ -44,7 +44,6 @@ class Token:
 
     @property
     def value(self) -> str:
-        """Return the token as it is sent."""
         return self.kept["access_token"]
 
 

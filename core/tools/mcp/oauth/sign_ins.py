@@ -171,7 +171,6 @@ def end(row: McpSignIn) -> None:
 
 
 def expired(time: Any) -> QuerySet[McpSignIn]:
-    """Return the sign-ins that expired before ``time``."""
     return McpSignIn.objects.filter(expires_at__lt=time)
 
 

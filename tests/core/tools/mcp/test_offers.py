@@ -3,6 +3,7 @@
 import itertools
 import re
 import time
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -129,7 +130,7 @@ def test_v41_the_hash_does_not_depend_on_the_order_of_keys() -> None:
 def test_v41_a_description_is_stored_as_it_may_be_used() -> None:
     """[V41] With what the server leaves out."""
     made = offer("read", schema={}, hints={"readOnlyHint": True})
-    assert made.stored() == {
+    assert asdict(made) == {
         "name": "read",
         "title": "",
         "description": "",

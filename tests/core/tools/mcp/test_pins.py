@@ -1,5 +1,6 @@
 """Tools of servers as rows: new, accepted, changed, gone; and the findings for the owners."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -242,7 +243,7 @@ def test_v41_a_tool_that_is_off_changes_without_a_word(server: McpServer) -> Non
     other = offer("send", description="Other.", schema=SCHEMA)
     listed(server, other)
     assert not McpFinding.objects.exists()
-    assert server.tools.get().offered == other.stored()
+    assert server.tools.get().offered == asdict(other)
     McpTool.objects.update(enabled=True)
     listed(server, SEND)
     listed(server, other)

@@ -1,4 +1,4 @@
-"""Detect the language of a text, and translate the few fixed words of a deck. Pure."""
+"""The languages that texts are written in: detect them, and find them by name. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language that decks are written in. ``tag`` is BCP 47, ``name`` is for the model."""
+    """A language. ``tag`` is BCP 47, ``name`` is for the model; ``contents`` and ``in_short`` are
+    headings of a deck.
+    """
 
     tag: str
     name: str
@@ -112,29 +114,6 @@ LETTERS = {
     "pl-PL": "ąęłśźż",
 }
 COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
-# Generic headings: slides for a mere topic when a weak model finds too few.
-ASPECTS = {
-    tag: tuple(headings.split("; "))
-    for tag, headings in {
-        "en-US": "What it is; How it works; Why it matters; "
-        "Where it is used; Challenges; What comes next",
-        "de-DE": "Worum es geht; Wie es funktioniert; Warum es wichtig ist; "
-        "Wo es eingesetzt wird; Schwierigkeiten; Wie es weitergeht",
-        "fr-FR": "De quoi il s’agit; Comment ça marche; Pourquoi c’est important; "
-        "Où c’est utilisé; Les difficultés; Et demain",
-        "es-ES": "Qué es; Cómo funciona; Por qué importa; "
-        "Dónde se usa; Dificultades; Qué viene después",
-        "it-IT": "Che cos’è; Come funziona; Perché conta; Dove si usa; Difficoltà; Il futuro",
-        "pt-BR": "O que é; Como funciona; Por que importa; Onde se usa; Dificuldades; O futuro",
-        "ru-RU": "Что это такое; Как это работает; Почему это важно; "
-        "Где применяется; Трудности; Что дальше",
-        "zh-CN": "基本概念; 工作原理; 为什么重要; 应用领域; 面临的挑战; 未来展望",
-        "zh-TW": "基本概念; 運作原理; 為什麼重要; 應用領域; 面臨的挑戰; 未來展望",
-        "ja-JP": "概要; しくみ; なぜ重要か; 活用の場; 課題; これから",
-        "ko-KR": "개요; 작동 원리; 왜 중요한가; 활용 분야; 과제; 앞으로의 전망",
-        "ar-SA": "ما هو; كيف يعمل; لماذا هو مهم; أين يُستخدم; التحديات; ماذا بعد",
-    }.items()
-}
 SAMPLE = 4000
 LEAST_SHARE = 0.15
 LEAST_WORDS = 3
