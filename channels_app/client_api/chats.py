@@ -207,12 +207,6 @@ def session_of(user: User, origin: str, chat: str) -> ChatSession | None:
     return mine or named.first()
 
 
-def open_run(user: User, origin: str, chat: str) -> Run | None:
-    """Return the oldest run of a chat that has not ended."""
-    session = session_of(user, origin, chat)
-    return runs.open_of([session.id]).get(session.id) if session else None
-
-
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The run that a cut stream goes on with, from after the frame ``seen``. ``next``: the run that
@@ -255,15 +249,7 @@ def rest_of(session: ChatSession, seen: Seen, named: Run | None) -> Cut | None:
 
 
 def stop_run(user: User, origin: str, chat: str) -> bool:
-    """Cancel the open run of a chat; return whether there was one."""
-    run = open_run(user, origin, chat)
+    """Cancel the oldest open run of a chat; return whether there was one."""
+    session = session_of(user, origin, chat)
+    run = runs.open_of([session.id]).get(session.id) if session else None
     return run is not None and runs.request_cancel(run=run)
-
-
-def work_of(run: Run | None, *, language: str) -> Work:
-    """Return the run to stream; it goes on when the client leaves. Raises RefusedError 404 when its
-    session was closed meanwhile.
-    """
-    if run is None:
-        raise RefusedError(404, "This chat does not exist.", field="id")
-    return Work(run=run, language=language)

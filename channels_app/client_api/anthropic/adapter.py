@@ -174,14 +174,10 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         kind, self._open = self._open[0], None
         frames: list[Frame] = []
         if kind == "thinking":
-            signature = signature_of(self.config.run_id, self._index)
+            # The same for the same block, and of no other use.
+            signature = hashlib.sha256(f"{self.config.run_id}:{self._index}".encode()).hexdigest()
             frames.append(self._delta({"type": "signature_delta", "signature": signature}))
         return [*frames, {"type": "content_block_stop", "index": self._index}]
-
-
-def signature_of(run_id: str, index: int) -> str:
-    """Return the signature of a thinking block: the same for the same one, and of no other use."""
-    return hashlib.sha256(f"{run_id}:{index}".encode()).hexdigest()
 
 
 def as_object(arguments: str) -> str:

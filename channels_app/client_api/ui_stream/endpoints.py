@@ -99,7 +99,9 @@ class Chat(Accepting, UiEndpoint):
                     return
             await chat_messages.fetch_pictures(asked.messages)
             receipt = await in_thread(accept, self.caller, asked)
-            await self.stream_run(chats.work_of(receipt.run, language=self.request.language()))
+            if receipt.run is None:  # its session was closed meanwhile
+                raise RefusedError(404, "This chat does not exist.", field="id")
+            await self.stream_run(Work(run=receipt.run, language=self.request.language()))
 
     async def go_on(self, asked: fields.Asked, resumed: Resumed) -> None:
         """Answer the run that goes on, or what is still open."""
