@@ -112,7 +112,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         """Show the link to the decision while the call waits."""
         if call.state != ToolCall.State.WAITING:
             return ""
-        return link_to_page(call)
+        return render_to_string("dashboard/tool_call_link.html", {"call": call})
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
@@ -231,8 +231,3 @@ def description_of(name: str) -> str:
     """Return what a tool says that it does; empty for one that is not there any more."""
     tool = offered.named(name)
     return tool.description if tool is not None else ""
-
-
-def link_to_page(call: ToolCall) -> SafeString:
-    """Return the link to the page on which a call is decided."""
-    return render_to_string("dashboard/tool_call_link.html", {"call": call})

@@ -89,13 +89,10 @@ class LanguageModelForm(ModelForm[LanguageModel]):
         self.refuse_twice(data)
         return data
 
-    def provider_of_row(self) -> ModelProvider | None:
-        """Return the provider of an existing row, which its form does not show."""
-        return self.instance.provider if self.instance.pk else None
-
     def refuse_twice(self, data: dict[str, Any]) -> None:
         """Add an error when the provider has a model of this name already."""
-        provider = data.get("provider") or self.provider_of_row()
+        # The form of an existing row does not show it.
+        provider = data.get("provider") or (self.instance.provider if self.instance.pk else None)
         twice = Q(provider=provider, name=data.get("name", self.instance.name))
         if provider and LanguageModel.objects.filter(twice).exclude(pk=self.instance.pk).exists():
             self.add_error("name", f"{provider} has this model already.")
