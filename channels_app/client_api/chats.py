@@ -21,7 +21,7 @@ from channels_app.client_api import tool_questions
 from channels_app.client_api.acceptance import Said, Work
 from channels_app.client_api.run_adapter import Numbered, RunAdapter, after
 from channels_app.client_api.run_endpoint import RunEndpoint, number_of
-from channels_app.client_api.tool_questions import Question
+from channels_app.client_api.tool_questions import AskingAdapter
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
 from core.conversations import inbox, runs
@@ -97,10 +97,6 @@ class ChatEndpoint(RunEndpoint[Frame]):
         asked = await in_thread(stop_run, self.user, origin, chat)
         await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
 
-    def ask(self, adapter: RunAdapter[Frame], questions: list[Question]) -> None:
-        """Give the adapter the questions with which its run ended."""
-        raise NotImplementedError
-
     def last_seen(self) -> Seen:
         """Return the last frame that the client has. Raises RefusedError 400."""
         return Seen.of(self.request.header("last-event-id"))
@@ -149,8 +145,10 @@ class ChatEndpoint(RunEndpoint[Frame]):
         async with aclosing(follow_run.follow(work.run, with_lost=is_cut)) as log:
             async for event in log:
                 if event is not None and is_end(event):
-                    found = await in_thread(tool_questions.of_run, work.run, self.caller)
-                    self.ask(adapter, found)
+                    assert isinstance(adapter, AskingAdapter)  # noqa: S101 - by adapter_of
+                    adapter.questions = await in_thread(
+                        tool_questions.of_run, work.run, self.caller
+                    )
                 yield event
 
 

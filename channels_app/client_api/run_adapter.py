@@ -526,6 +526,15 @@ def final_log(
     return [*before, *map(to_dict, whole), *ends], end
 
 
+def whole_run(
+    events: Iterable[Mapping[str, object]], adapter: RunAdapter[Frame]
+) -> tuple[list[Frame], Mapping[str, object]]:
+    """Return the frames of a finished run that is not streamed, and the data of its end."""
+    settled, end = final_log(events)
+    settled = json_alone(settled) if adapter.wants_json else settled
+    return [frame for event in settled for frame in adapter.feed(event)] + adapter.close(), end
+
+
 def json_alone(settled: list[MessageDict]) -> list[MessageDict]:
     """Return a finished log without the texts beside its answer in JSON: a model may say something
     before it calls a tool, and the gateway adds lines. Unchanged where no text is JSON.

@@ -16,12 +16,11 @@ from channels_app.client_api.run_adapter import (
     End,
     Failure,
     Medium,
-    RunAdapter,
     RunConfig,
     TextKind,
     Usage,
 )
-from channels_app.client_api.tool_questions import Before, Question
+from channels_app.client_api.tool_questions import AskingAdapter, Before, Question
 from core.messages import (
     ActionMessage,
     CustomMessage,
@@ -54,13 +53,12 @@ class Config(RunConfig):
     before: Before = field(default_factory=Before)
 
 
-class AgUiAdapter(RunAdapter[Frame]):
+class AgUiAdapter(AskingAdapter[Frame]):
     """Turns events into AG-UI events, for one run; `encode` makes server-sent events of them."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
-        self.questions: list[Question] = []
         self._opened: dict[str, int] = {}
         self._open: dict[str, TextKind] = {}
         self._ids: dict[str, str] = {}

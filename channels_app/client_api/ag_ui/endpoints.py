@@ -14,7 +14,6 @@ from channels_app.client_api.ag_ui.threads import ORIGIN
 from channels_app.client_api.chats import ChatEndpoint, Seen
 from channels_app.client_api.run_adapter import RunAdapter
 from channels_app.client_api.run_endpoint import Accepting
-from channels_app.client_api.tool_questions import Question
 from core.database.transactions import in_thread
 from core.models import Run
 
@@ -44,11 +43,6 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         """Return the adapter of a run."""
         config = self.config_of(**acceptance.facts_of(work), before=self.before)
         return adapter.AgUiAdapter(config)
-
-    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
-        """Give the adapter the questions with which its run ended."""
-        assert isinstance(adapted, adapter.AgUiAdapter)  # noqa: S101 - by adapter_of
-        adapted.questions = questions
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""

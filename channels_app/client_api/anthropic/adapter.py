@@ -36,8 +36,7 @@ from channels_app.client_api.run_adapter import (
     RunConfig,
     TextKind,
     Usage,
-    final_log,
-    json_alone,
+    whole_run,
 )
 from channels_app.rendering.links import source_line
 
@@ -241,10 +240,8 @@ def message(events: Iterable[Mapping[str, object]], config: Config) -> Message |
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
-    settled, _ = final_log(events)
-    settled = json_alone(settled) if config.wants_json else settled
     adapter = AnthropicAdapter(config)
-    frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
+    frames, _ = whole_run(events, adapter)
     if adapter.failure is not None:
         return adapter.failure
     found = empty_message(config)

@@ -18,11 +18,10 @@ from channels_app.client_api.run_adapter import (
     End,
     Failure,
     Medium,
-    RunAdapter,
     RunConfig,
     TextKind,
 )
-from channels_app.client_api.tool_questions import Before, Question
+from channels_app.client_api.tool_questions import AskingAdapter, Before, Question
 from channels_app.rendering.links import is_web_url
 from core.agent.calling import parsed
 from core.messages import (
@@ -70,13 +69,12 @@ class _State(Chunk):
     """A part of a message that grows: the next state replaces it."""
 
 
-class UiStreamAdapter(RunAdapter[Frame]):
+class UiStreamAdapter(AskingAdapter[Frame]):
     """Turns events into chunks, for one run; `encode` makes server-sent events of them."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
-        self.questions: list[Question] = []
         self._parts: dict[str, _Part] = {}
 
     def begin(self) -> list[Frame]:

@@ -11,9 +11,8 @@ from channels_app.asgi.principal import Principal
 from channels_app.client_api import acceptance, chats, tool_questions
 from channels_app.client_api.acceptance import Ask, Said, Work
 from channels_app.client_api.chats import ChatEndpoint
-from channels_app.client_api.run_adapter import RunAdapter
 from channels_app.client_api.run_endpoint import Accepting
-from channels_app.client_api.tool_questions import Question, Resumed
+from channels_app.client_api.tool_questions import Resumed
 from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt
 from channels_app.tool_requests import deciding
@@ -48,11 +47,6 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
             continues=self.continues,
         )
         return adapter.UiStreamAdapter(config)
-
-    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
-        """Give the adapter the questions with which its run ended."""
-        assert isinstance(adapted, adapter.UiStreamAdapter)  # noqa: S101 - by adapter_of
-        adapted.questions = questions
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
