@@ -48,6 +48,12 @@ Medium = ImageMessage | AudioMessage | VideoMessage
 TextKind = Literal["text", "thinking"]
 
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
+DONE: Literal["[DONE]"] = "[DONE]"  # the end of a stream, in the protocols that mark it
+
+
+def encode(frame: Mapping[str, object] | Literal["[DONE]"]) -> bytes:
+    """Encode one frame as a server-sent event."""
+    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import orjson
-
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
@@ -54,7 +52,7 @@ class Config(RunConfig):
 
 
 class AgUiAdapter(AskingAdapter[Frame]):
-    """Turns events into AG-UI events, for one run; `encode` makes server-sent events of them."""
+    """Turns events into AG-UI events, for one run."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -199,11 +197,6 @@ class AgUiAdapter(AskingAdapter[Frame]):
             frames += closing(kind, name)
         self._open.clear()
         return frames + self.end_calls(status)
-
-
-def encode(frame: Frame) -> bytes:
-    """Encode one event as a server-sent event."""
-    return b"data: " + orjson.dumps(frame) + b"\n\n"
 
 
 def beginning(config: Config) -> list[Frame]:

@@ -12,7 +12,7 @@ from channels_app.client_api.acceptance import Work
 from channels_app.client_api.ag_ui import adapter, fields, resuming, threads
 from channels_app.client_api.ag_ui.threads import ORIGIN
 from channels_app.client_api.chats import ChatEndpoint, Seen
-from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.run_adapter import RunAdapter, encode
 from channels_app.client_api.run_endpoint import Accepting
 from core.database.transactions import in_thread
 from core.models import Run
@@ -26,7 +26,7 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
     thread = ""
     name = ""
     state: object = None
-    encoded = staticmethod(adapter.encode)
+    encoded = staticmethod(encode)
 
     @property
     def thread_id(self) -> str:
@@ -50,7 +50,7 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
 
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""
-        return adapter.encode(adapter.error(event_stream.RESTARTS, "restarting"))
+        return encode(adapter.error(event_stream.RESTARTS, "restarting"))
 
     async def follow(self, run: Run, *, seen: int = 0) -> None:
         """Answer a run; it goes on when the client leaves."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
-from channels_app.client_api.openai.wire import DONE, Completion, Delta, FinalMessage
-from channels_app.client_api.run_adapter import Failure, whole_run
+from channels_app.client_api.openai.wire import Completion, Delta, FinalMessage
+from channels_app.client_api.run_adapter import DONE, Failure, whole_run
 
 
 def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | Failure:

@@ -15,6 +15,7 @@ from typing import Literal
 import orjson
 
 from channels_app.client_api.run_adapter import (
+    DONE,
     End,
     Failure,
     Medium,
@@ -38,7 +39,6 @@ from core.messages import (
 Chunk = dict[str, object]
 Frame = Chunk | Literal["[DONE]"]
 
-DONE: Literal["[DONE]"] = "[DONE]"
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 MEDIA_TYPES = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
 BY_GATEWAY: Chunk = {"providerExecuted": True, "dynamic": True}
@@ -70,7 +70,7 @@ class _State(Chunk):
 
 
 class UiStreamAdapter(AskingAdapter[Frame]):
-    """Turns events into chunks, for one run; `encode` makes server-sent events of them."""
+    """Turns events into chunks, for one run."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -213,11 +213,6 @@ class UiStreamAdapter(AskingAdapter[Frame]):
         for key, part in self._parts.items():
             frames += self._close_part(part, key.split(":", 1)[0])
         return frames + self.end_calls(status)
-
-
-def encode(frame: Frame) -> bytes:
-    """Encode one frame as a server-sent event."""
-    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 def asked(question: Question) -> list[Frame]:

@@ -11,6 +11,7 @@ from channels_app.asgi.principal import Principal
 from channels_app.client_api import acceptance, chats, tool_questions
 from channels_app.client_api.acceptance import Ask, Said, Work
 from channels_app.client_api.chats import ChatEndpoint
+from channels_app.client_api.run_adapter import DONE, encode
 from channels_app.client_api.run_endpoint import Accepting
 from channels_app.client_api.tool_questions import Resumed
 from channels_app.client_api.ui_stream import adapter, fields
@@ -30,7 +31,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
 
     # The answer goes on in the client's message that has the calls of the paused run.
     continues = False
-    encoded = staticmethod(adapter.encode)
+    encoded = staticmethod(encode)
 
     @property
     def chat_id(self) -> str:
@@ -56,7 +57,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         """Return the last chunks of a stream whose process is stopped."""
         name = work.run.public_id
         text = f"{event_stream.RESTARTS} Reload to see the rest of the answer ({name})."
-        return adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
+        return encode({"type": "error", "errorText": text}) + encode(DONE)
 
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
@@ -106,7 +107,7 @@ class Chat(Accepting, UiEndpoint):
             return
         frames = adapter.waiting(asked.message_id, resumed.open)
         for outcome in sorted(set(resumed.problems.values())):
-            frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, adapter.DONE]
+            frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, DONE]
         await self.stream_frames(frames, adapter.HEADERS)
 
 
