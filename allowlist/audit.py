@@ -21,7 +21,7 @@ from django.db.models import Model
 
 from allowlist.models import AuditEntry
 from core.database import transactions
-from core.lib.text import clean
+from core.lib.text import clean, is_number
 from core.models import User
 
 # A number that no other advisory lock uses: "audit" in ASCII.
@@ -156,12 +156,9 @@ def attested() -> dict[int, str]:
     for pk, data in told.values_list("id", "data"):
         rows = data.get("rows") if isinstance(data, dict) else None
         if isinstance(rows, dict):
-            found |= {int(each): str(rows[each]) for each in rows if _is_id_before(each, pk)}
+            before = [each for each in rows if is_number(each) and int(each) < pk]
+            found |= {int(each): str(rows[each]) for each in before}
     return found
-
-
-def _is_id_before(text: str, pk: int) -> bool:
-    return text.isascii() and text.isdigit() and int(text) < pk
 
 
 def check(*, anchor: str = "") -> Check:
@@ -232,10 +229,6 @@ def lines(*, after: int = 0) -> Iterator[str]:
     """Yield the rows after id ``after``, a JSON object per line, for an export."""
     for entry in AuditEntry.objects.filter(pk__gt=after).order_by("id").iterator(chunk_size=1000):
         yield json.dumps(as_dict(entry), sort_keys=True, ensure_ascii=True)
-
-
-def data_text(entry: AuditEntry) -> str:
-    return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
 
 
 def _storable(data: dict[str, object]) -> dict[str, object]:

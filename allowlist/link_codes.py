@@ -96,7 +96,9 @@ def use(*, code: str, address: Address, now: datetime) -> User:
         LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
         _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
         said = gettext("This code is invalid or has expired.")
-        raise WrongCode(f"{said}{_warning(address, value)}")
+        if _is_spent(address, value):  # later codes may get no answer
+            said += f" {gettext('That was the last attempt for an hour.')}"
+        raise WrongCode(said)
     ChannelIdentity.objects.update_or_create(
         user=row.user,
         kind=address.kind,
@@ -187,12 +189,6 @@ def _spend(address: Address, value: str, now: datetime) -> None:
     tried.filter(Q(at__lte=now - WINDOW) | transactions.ahead("at", most=WINDOW, now=now)).delete()
     if _is_spent(address, value) or tried.count() >= ACCOUNT_ATTEMPTS:
         raise TooManyCodes(gettext("Too many wrong codes. Try again in an hour."))
-
-
-def _warning(address: Address, value: str) -> str:
-    """Return the addition to a sender's last wrong code: later ones may get no answer."""
-    said = gettext("That was the last attempt for an hour.")
-    return f" {said}" if _is_spent(address, value) else ""
 
 
 def _is_spent(address: Address, value: str) -> bool:

@@ -28,6 +28,7 @@ from core.models import (
     InboundMessage,
     McpConnection,
     Run,
+    Schedule,
 )
 from core.signals import pubsub
 from core.tools.mcp.oauth import connections
@@ -83,7 +84,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
         in_chat = Run.objects.filter(session__in=here)
         _cancel(in_chat, unless=lambda run: _may_group_still_ask(first_of(run), value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
-    schedule_grants.stop_of_group(value, now=moment)
+    schedule_grants.stop_without_grant(Schedule.objects.filter(group=value), now=moment)
 
 
 def end_key(*, key: ApiKey) -> None:
@@ -91,7 +92,8 @@ def end_key(*, key: ApiKey) -> None:
     _publish_revoked(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
     # One that goes on after a pause has no messages of its own.
     _cancel(Run.objects.filter(Q(inbound__via_key=key.pk) | Q(continues__run__via_key=key.pk)))
-    schedule_grants.stop_of_key(key.pk, now=timezone.now())
+    rows = Schedule.objects.filter(via_key=key.pk, via_key__gt=0)  # as the partial index has it
+    schedule_grants.stop_without_grant(rows, now=timezone.now())
 
 
 def within() -> Q:

@@ -87,17 +87,6 @@ def end_runs(rows: QuerySet[Schedule], *, now: datetime) -> None:
             runs.request_cancel(run=row.run)
 
 
-def stop_of_group(group: str, *, now: datetime) -> int:
-    """Pause the schedules that were made in a group which is no longer listed; return how many."""
-    return stop_without_grant(Schedule.objects.filter(group=group), now=now)
-
-
 def stop_of_user(user_id: int, *, now: datetime) -> int:
     """Pause the schedules of a person whose grants have ended; return how many."""
     return stop_without_grant(Schedule.objects.filter(user=user_id), now=now)
-
-
-def stop_of_key(key_id: int, *, now: datetime) -> int:
-    """Pause the schedules that were made with a key, if it is not valid any more."""
-    rows = Schedule.objects.filter(via_key=key_id, via_key__gt=0)  # as the partial index has it
-    return stop_without_grant(rows, now=now)

@@ -53,7 +53,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         changed: dict[str, object] = {
             name: [getattr(each, name, None) for each in (before, obj)]
             for name in form.changed_data
-            if hasattr(obj, name) and not _is_many(obj, name)
+            if hasattr(obj, name) and not hasattr(getattr(obj, name), "all")
         }
         self.record(request, "changed" if change else "added", obj, changed)
 
@@ -163,10 +163,6 @@ class DeletedInParts(AuditedAdmin[M], Generic[M]):
             self.remove_before(request, obj)
             with self.changing(request):
                 self.delete_model(request, obj)
-
-
-def _is_many(obj: Model, name: str) -> bool:
-    return hasattr(getattr(obj, name, None), "all")
 
 
 def shown_once(

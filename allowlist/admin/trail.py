@@ -1,9 +1,10 @@
 """The audit in the admin, read-only."""
 
+import json
+
 from django.contrib import admin
 from django.db.models import F
 
-from allowlist import audit
 from allowlist.models import AuditEntry
 from core.admin.base import ReadOnlyAdmin, shown, visible_line
 from core.admin.bounded import NewestValuesFilter
@@ -31,4 +32,4 @@ class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
 
     @admin.display(description="data")
     def shown_data(self, entry: AuditEntry) -> str:
-        return visible_line(audit.data_text(entry), 4000)
+        return visible_line(json.dumps(entry.data, sort_keys=True, ensure_ascii=False), 4000)

@@ -104,19 +104,17 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             found = obj.connections.select_related("user", "server")
             signing_in.remove(found, by=request.user, now=timezone.now())
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: McpServer) -> dict[str, Any]:
         """Return the tools of a server, and what the page may do."""
-        row = McpServer.objects.filter(pk=pk).first()
-        tools = list(row.tools.order_by("name")) if row is not None else []
+        tools = list(row.tools.order_by("name"))
         return {
-            "row": row,
             "tools": tools,
             "colours": COLOURS,
             "asks": McpTool.Ask.choices,
             "waiting": sum(each.state in {"new", "changed"} for each in tools),
             "may_decide": self.may_decide(request),
-            "signs_in": row is not None and row.authentication != McpServer.Authentication.KEY,
-            "connections": list(row.connections.select_related("user")) if row is not None else [],
+            "signs_in": row.authentication != McpServer.Authentication.KEY,
+            "connections": list(row.connections.select_related("user")),
         }
 
     def test(self, request: HttpRequest, row: McpServer) -> None:

@@ -1,6 +1,5 @@
 """Block patterns in the admin."""
 
-from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -73,12 +72,11 @@ class BlockPatternAdmin(AuditedAdmin[BlockPattern]):
         # First: like a decision it locks requests before the audit.
         rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
         super().save_model(request, obj, form, change)
+
+        def denied() -> str:
+            return gettext("Denied: {pattern} is blocked.").format(pattern=obj)
+
         for row in rows:
             if row.notice_at is not None:
-                notices.decided(row, text=partial(denied_by, obj))
+                notices.decided(row, text=denied)
         messages.info(request, f"Pending unknown senders that are denied now: {len(rows)}.")
-
-
-def denied_by(pattern: BlockPattern) -> str:
-    """Return what became of a request that a pattern denies."""
-    return gettext("Denied: {pattern} is blocked.").format(pattern=pattern)

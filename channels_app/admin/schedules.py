@@ -34,7 +34,8 @@ COLOURS = {
     Occurrence.State.FIRED: "running",
     Occurrence.State.SKIPPED: "pending",
 }
-Change = Callable[[Schedule], bool]
+Change = Callable[[Schedule], object]  # returns something true for a change
+OWNER = Schedule.Why.OWNER
 
 
 @admin.register(Schedule)
@@ -105,7 +106,9 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
     @admin.action(description="Pause", permissions=["act"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """Pause the chosen schedules; their people see that the owner did."""
-        done = carry_out(request, queryset, "paused", pause)
+        done = carry_out(
+            request, queryset, "paused", lambda row: changes.pause(schedule_ids=[row.pk], why=OWNER)
+        )
         messages.info(request, f"Paused: {counted(done, 'schedule')}.")
 
     @admin.action(description="Resume", permissions=["act"])
@@ -120,18 +123,20 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
     @admin.action(description="Delete for the person", permissions=["act"])
     def end(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         """End the chosen schedules; their occurrences stay here."""
-        done = carry_out(request, queryset, "ended", end)
+        done = carry_out(
+            request, queryset, "ended", lambda row: changes.end(schedule=row, why=OWNER)
+        )
         messages.info(request, f"Deleted: {counted(done, 'schedule')}.")
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: Schedule) -> dict[str, Any]:
         """Return the newest occurrences."""
-        own = Occurrence.objects.filter(only("schedule_id", pk))
+        own = Occurrence.objects.filter(only("schedule_id", row.pk))
         newest = list(own.order_by("schedule_id", "-nominal_at")[: MOST_OCCURRENCES + 1])
         shown_rows = newest[:MOST_OCCURRENCES]
-        for row in shown_rows:
-            row.label = label_of(row)  # type: ignore[attr-defined]
-            row.badge = state_badge(  # type: ignore[attr-defined]
-                COLOURS.get(Occurrence.State(row.state), row.state), label_of(row)
+        for each in shown_rows:
+            each.label = label_of(each)  # type: ignore[attr-defined]
+            each.badge = state_badge(  # type: ignore[attr-defined]
+                COLOURS.get(Occurrence.State(each.state), each.state), label_of(each)
             )
         return {"occurrences": shown_rows, "more": len(newest) > MOST_OCCURRENCES}
 
@@ -162,16 +167,6 @@ def carry_out(request: HttpRequest, queryset: QuerySet[Schedule], name: str, cha
                 now=timezone.now(),
             )
     return done
-
-
-def pause(schedule: Schedule) -> bool:
-    """Pause an active schedule; return whether it was one."""
-    return bool(changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.OWNER))
-
-
-def end(schedule: Schedule) -> bool:
-    """End a schedule; return whether it had not ended."""
-    return changes.end(schedule=schedule, why=Schedule.Why.OWNER)
 
 
 def resume(schedule: Schedule, refused: list[str]) -> bool:

@@ -4,14 +4,9 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import F, QuerySet
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    HttpResponseRedirect,
-)
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -35,7 +30,6 @@ SHOWN = 20_000
 SHOWN_RESULT = 2000
 SHOWN_DESCRIPTION = 1500
 EDITED = "edited"
-MOST_ID = 2**63 - 1
 COLOURS = {
     ToolCall.State.WAITING: "pending",
     ToolCall.State.ALLOWED: "approved",
@@ -112,24 +106,20 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         """Show the link to the decision while the call waits."""
         if call.state != ToolCall.State.WAITING:
             return ""
-        return link_to_page(call)
+        return render_to_string("dashboard/tool_call_link.html", {"call": call})
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """Return what the page of a call shows."""
-        call = rows().filter(pk=pk).first()
-        return context_of(call, request) if call is not None else {}
+    def page_context(self, request: HttpRequest, row: ToolCall) -> dict[str, Any]:
+        return context_of(row, request)
 
     def call_of(self, request: HttpRequest, pk: int) -> ToolCall:
         """Return a call for owners and for those who may see calls. Raises Http404."""
         if not (self.has_decide_permission(request) or self.has_view_permission(request)):
             raise PermissionDenied
-        found = rows().filter(pk=pk).first() if pk <= MOST_ID else None
-        if found is None:
-            raise Http404("There is no such call.")
-        return found
+        rows = ToolCall.objects.select_related(*self.list_select_related)
+        return get_object_or_404(rows, pk=pk)
 
     @method_decorator(never_cache)
     @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
@@ -186,13 +176,6 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         messages.add_message(request, level, decision.text)
 
 
-def rows() -> QuerySet[ToolCall]:
-    """Return the calls with what their page shows."""
-    return ToolCall.objects.select_related(
-        "run__user", "run__session__account", "asked_of", "decided_by"
-    )
-
-
 def record_refused(user: User, call: ToolCall) -> None:
     """Write to the audit that somebody tried to decide who may not."""
     audit.record(
@@ -231,8 +214,3 @@ def description_of(name: str) -> str:
     """Return what a tool says that it does; empty for one that is not there any more."""
     tool = offered.named(name)
     return tool.description if tool is not None else ""
-
-
-def link_to_page(call: ToolCall) -> SafeString:
-    """Return the link to the page on which a call is decided."""
-    return render_to_string("dashboard/tool_call_link.html", {"call": call})

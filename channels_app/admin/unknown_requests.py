@@ -150,16 +150,14 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         messages.success(request, f"Listed on every account of {row.account.channel}.")
         return HttpResponseRedirect(reverse("admin:allowlist_unknownrequest_change", args=[row.pk]))
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: UnknownRequest) -> dict[str, Any]:
         """Return the held messages and the users that the sender may be approved as."""
-        row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
         return {
-            "row": row,
-            "held": held_messages.of(row)[:MOST_HELD] if row else [],
+            "held": held_messages.of(row)[:MOST_HELD],
             "people": place_form.people(),
             "may_decide": self.has_decide_permission(request),
-            "pattern": patterns.suggestion(row) if row else "",
-            "unknown_on": unknown_requests.unknown_on(row, now=timezone.now()) if row else [],
+            "pattern": patterns.suggestion(row),
+            "unknown_on": unknown_requests.unknown_on(row, now=timezone.now()),
         }
 
     def decide(

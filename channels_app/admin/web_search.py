@@ -164,10 +164,9 @@ class SearchProviderAdmin(KindAdmin[SearchProvider]):
         """Prefill the position. One's own SearXNG is usually inside the network."""
         return {"allow_private": text.own, "position": number}
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """Return the row, and whether it may be tested."""
-        row = SearchProvider.objects.filter(pk=pk).first()
-        return {"row": row, "may_decide": self.may_decide(request)}
+    def page_context(self, request: HttpRequest, row: SearchProvider) -> dict[str, Any]:
+        """Return whether it may be tested."""
+        return {"may_decide": self.may_decide(request)}
 
     def test(self, request: HttpRequest, row: SearchProvider) -> None:
         """Search once, and say what came of it."""

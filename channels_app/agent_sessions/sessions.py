@@ -103,11 +103,6 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
     raise NotOpened(f"{user} has no address on {account}.")
 
 
-def speaks_in(*, user: User, account: ChannelAccount, chat: str) -> bool:
-    """Return whether a user has written in a chat, and may open a session there by key."""
-    return ChatSession.objects.filter(user=user, account=account, chat=chat).exists()
-
-
 def open_session(
     *, user: User, account: ChannelAccount, chat: str = "", title: str = ""
 ) -> ChatSession:

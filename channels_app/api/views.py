@@ -160,7 +160,8 @@ class AgentSessions(
                 channel=place["channel"], name=place.get("name", "")
             )
             chat = asked.get("chat", "")
-            if chat and not agent_sessions.speaks_in(user=user, account=account, chat=chat):
+            used = ChatSession.objects.filter(user=user, account=account, chat=chat)
+            if chat and not used.exists():
                 raise agent_sessions.NotOpened("You have no session in this chat.")
             serializer.instance = agent_sessions.open_session(
                 user=user, account=account, chat=chat, title=asked.get("title", "")

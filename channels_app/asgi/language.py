@@ -1,6 +1,5 @@
 """The language of a page: the person's choice, else the browser's, else English (decision 200)."""
 
-from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
 from typing import cast
 
@@ -12,11 +11,9 @@ from django.utils import translation
 from django.utils.cache import patch_vary_headers
 from django.utils.decorators import sync_and_async_middleware
 
+from channels_app.asgi.middleware import AsyncHandler, Handler
 from core.database.transactions import AWAY
 from core.lib import interface_language
-
-Handler = Callable[[HttpRequest], HttpResponseBase]
-AsyncHandler = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 # Programs read English. So does the admin, as long as its own texts are English: half of a page in
 # another language would be worse.

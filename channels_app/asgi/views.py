@@ -13,14 +13,7 @@ from django.http import HttpResponse
 from channels_app.asgi import http
 from channels_app.asgi.acceptance import admit
 from channels_app.asgi.bodies import Body
-from channels_app.asgi.http import (
-    ClientGoneError,
-    Headers,
-    Receive,
-    RefusedError,
-    Request,
-    Scope,
-)
+from channels_app.asgi.http import ClientGoneError, Headers, Receive, Request, Scope
 
 
 class EndpointRequest(ASGIRequest):
@@ -82,17 +75,12 @@ def endpoint(*methods: str) -> Callable[[View], View]:
                 return json_response(400, {})  # the client has left
             except Exception as error:  # noqa: BLE001 - refusal_of logs what is not expected
                 refusal = http.refusal_of(error)
-                return refused(refusal)
+                return json_response(refusal.status, http.refused_body(refusal), refusal.headers)
 
         framed.methods = methods  # type: ignore[attr-defined]
         return framed
 
     return decorate
-
-
-def refused(error: RefusedError) -> HttpResponse:
-    """Return the response for a refused request."""
-    return json_response(error.status, http.refused_body(error), error.headers)
 
 
 def json_response(

@@ -21,7 +21,7 @@ from channels_app.client_api import tool_questions
 from channels_app.client_api.acceptance import Said, Work
 from channels_app.client_api.run_adapter import Numbered, RunAdapter, after
 from channels_app.client_api.run_endpoint import RunEndpoint, number_of
-from channels_app.client_api.tool_questions import Question
+from channels_app.client_api.tool_questions import AskingAdapter
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
 from core.conversations import inbox, runs
@@ -97,10 +97,6 @@ class ChatEndpoint(RunEndpoint[Frame]):
         asked = await in_thread(stop_run, self.user, origin, chat)
         await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
 
-    def ask(self, adapter: RunAdapter[Frame], questions: list[Question]) -> None:
-        """Give the adapter the questions with which its run ended."""
-        raise NotImplementedError
-
     def last_seen(self) -> Seen:
         """Return the last frame that the client has. Raises RefusedError 400."""
         return Seen.of(self.request.header("last-event-id"))
@@ -149,8 +145,10 @@ class ChatEndpoint(RunEndpoint[Frame]):
         async with aclosing(follow_run.follow(work.run, with_lost=is_cut)) as log:
             async for event in log:
                 if event is not None and is_end(event):
-                    found = await in_thread(tool_questions.of_run, work.run, self.caller)
-                    self.ask(adapter, found)
+                    assert isinstance(adapter, AskingAdapter)  # noqa: S101 - by adapter_of
+                    adapter.questions = await in_thread(
+                        tool_questions.of_run, work.run, self.caller
+                    )
                 yield event
 
 
@@ -207,12 +205,6 @@ def session_of(user: User, origin: str, chat: str) -> ChatSession | None:
     return mine or named.first()
 
 
-def open_run(user: User, origin: str, chat: str) -> Run | None:
-    """Return the oldest run of a chat that has not ended."""
-    session = session_of(user, origin, chat)
-    return runs.open_of([session.id]).get(session.id) if session else None
-
-
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The run that a cut stream goes on with, from after the frame ``seen``. ``next``: the run that
@@ -255,15 +247,7 @@ def rest_of(session: ChatSession, seen: Seen, named: Run | None) -> Cut | None:
 
 
 def stop_run(user: User, origin: str, chat: str) -> bool:
-    """Cancel the open run of a chat; return whether there was one."""
-    run = open_run(user, origin, chat)
+    """Cancel the oldest open run of a chat; return whether there was one."""
+    session = session_of(user, origin, chat)
+    run = runs.open_of([session.id]).get(session.id) if session else None
     return run is not None and runs.request_cancel(run=run)
-
-
-def work_of(run: Run | None, *, language: str) -> Work:
-    """Return the run to stream; it goes on when the client leaves. Raises RefusedError 404 when its
-    session was closed meanwhile.
-    """
-    if run is None:
-        raise RefusedError(404, "This chat does not exist.", field="id")
-    return Work(run=run, language=language)

@@ -48,6 +48,12 @@ Medium = ImageMessage | AudioMessage | VideoMessage
 TextKind = Literal["text", "thinking"]
 
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
+DONE: Literal["[DONE]"] = "[DONE]"  # the end of a stream, in the protocols that mark it
+
+
+def encode(frame: Mapping[str, object] | Literal["[DONE]"]) -> bytes:
+    """Encode one frame as a server-sent event."""
+    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -524,6 +530,15 @@ def final_log(
         if completed or not (isinstance(message, ToolCallMessage) and transcript.is_open(message))
     ]
     return [*before, *map(to_dict, whole), *ends], end
+
+
+def whole_run(
+    events: Iterable[Mapping[str, object]], adapter: RunAdapter[Frame]
+) -> tuple[list[Frame], Mapping[str, object]]:
+    """Return the frames of a finished run that is not streamed, and the data of its end."""
+    settled, end = final_log(events)
+    settled = json_alone(settled) if adapter.wants_json else settled
+    return [frame for event in settled for frame in adapter.feed(event)] + adapter.close(), end
 
 
 def json_alone(settled: list[MessageDict]) -> list[MessageDict]:

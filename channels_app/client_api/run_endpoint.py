@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from django.conf import settings
 
@@ -32,8 +32,6 @@ RESTARTS_NOW = "The gateway restarts. Try again in a moment."
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
-
-Result = TypeVar("Result")
 
 
 class RunEndpoint(Endpoint, Generic[Frame]):

@@ -12,6 +12,7 @@ from typing import Any
 
 from allowlist.models import ApiKey
 from channels_app.asgi.principal import Principal
+from channels_app.client_api.run_adapter import Frame, RunAdapter, RunConfig
 from channels_app.tool_requests import asking, deciding
 from channels_app.tool_requests.answers import RESUMED
 from channels_app.tool_requests.deciding import Choice, Outcome
@@ -61,6 +62,14 @@ class Question:
     def asked_of(self) -> str:
         """Return who is asked: the person or the owner."""
         return "person" if self.of_person else "owner"
+
+
+class AskingAdapter(RunAdapter[Frame]):
+    """An adapter that shows the ``questions`` with which its run ended."""
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.questions: list[Question] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,14 @@
 
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 
 from allowlist import unknown_requests
-from channels_app.intake import inbound
-from channels_app.owner import notices
-from core.models import User
+from allowlist.models import UnknownRequest
+from channels_app.intake import slash_commands
+from channels_app.owner import auto_replies, notices
+from core.conversations import inbox
+from core.models import InboundMessage, User
 
 
 def decide(
@@ -32,7 +35,45 @@ def decide(
         now=now,
         user=user,
         everywhere=everywhere,
-        replay=partial(inbound.let_in, request),
+        replay=partial(let_in, request),
     )
     notices.decided(verdict_now.request, text=lambda: verdict_now.standing)
     return verdict_now
+
+
+def let_in(request: str, messages: list[InboundMessage]) -> None:
+    """After an approval: tell the sender, then replay the held messages ([A7])."""
+    row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
+    if row is not None:
+        auto_replies.send_approved_reply(row)
+    replay(messages)
+
+
+def replay(messages: list[InboundMessage]) -> None:
+    """Start runs for the held messages of an approved sender, in order ([A7]); the items of an
+    album are one message. Inside a transaction."""
+    for _, items in groupby(messages, key=album_of):
+        some = list(items)
+        last = some[-1]
+        assert last.user is not None  # noqa: S101 - set by the decision
+        session = inbox.open_session(
+            user=last.user, account=last.account, chat=last.chat, thread=last.thread
+        )
+        rows = InboundMessage.objects.filter(id__in=[each.pk for each in some])
+        rows.update(session=session)
+        command = None if last.media else slash_commands.parse(last.text)
+        if command is not None and not command.is_new_text:  # many begin with "/start"
+            rows.update(
+                state=InboundMessage.State.ANSWERED, note="a command of before the approval"
+            )
+            continue
+        if command is not None:
+            last.text = command.argument
+            rows.update(text=last.text)
+        inbox.start_run(session=session, messages=some, now=last.received_at)
+
+
+def album_of(message: InboundMessage) -> object:
+    """Return the album of an item, with its chat; for any other message one of its own."""
+    album = message.options.get("album")
+    return (message.chat, album) if album else message.pk

@@ -14,8 +14,6 @@ import logging
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import groupby
 from typing import Any
 
 from django.utils import timezone
@@ -26,7 +24,7 @@ from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
 from channels_app.asgi.admission import admission
 from channels_app.asgi.http import RefusedError
-from channels_app.intake import choosing, media, slash_commands
+from channels_app.intake import choosing, decisions, media, slash_commands
 from channels_app.intake.link_codes import answer_code, type_code
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox, traces
@@ -63,14 +61,10 @@ class Receipt:
 def accepted(message: InboundMessage, session: ChatSession, run: Run | None = None) -> Receipt:
     """Return the receipt of an accepted message; that it is stored is logged after the commit."""
     log_ids.note(run=run.public_id if run is not None else "", session=session.public_id)
-    after_commit(copy_context().run, log_accepted)
+    after_commit(copy_context().run, logger.info, "a message was accepted")
     if tracing.is_on():
         after_commit(traces.received(message, session, run))
     return Receipt("accepted", message=message, run=run, session=session)
-
-
-def log_accepted() -> None:
-    logger.info("a message was accepted")
 
 
 def receive_personal(
@@ -227,7 +221,7 @@ def take_code(
     with its answer.
     """
     typed = type_code(draft=draft, code=command.argument, now=now)
-    replay(typed.held)
+    decisions.replay(typed.held)
     options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
     return hidden, dataclasses.replace(command, said=typed.words, is_spent=typed.spent)
@@ -268,16 +262,8 @@ def obey(
         write_all(*last_used(user=user, draft=draft, session=session, now=now))
 
     def decide(request: str, choice: unknown_requests.Choice) -> str:
-        verdict = unknown_requests.decide(
-            request=request,
-            verdict=choice,
-            owner=user,
-            via=draft.account.channel,
-            now=now,
-            replay=partial(let_in, request),
-        )
-        notices.decided(verdict.request, text=lambda: verdict.standing)
-        return verdict.text
+        via = draft.account.channel
+        return decisions.decide(request=request, verdict=choice, owner=user, via=via, now=now).text
 
     said = slash_commands.carry_out(
         slash_commands.Asked(
@@ -442,41 +428,3 @@ def last_used(*, user: User, draft: Draft, session: ChatSession, now: datetime) 
     account = draft.account.pk
     values = {"last_account_id": account, "last_target": target, "last_spoke_at": now}
     return [Set(User, user.pk, values)]
-
-
-def let_in(request: str, messages: list[InboundMessage]) -> None:
-    """After an approval: tell the sender, then replay the held messages ([A7])."""
-    row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
-    if row is not None:
-        auto_replies.send_approved_reply(row)
-    replay(messages)
-
-
-def replay(messages: list[InboundMessage]) -> None:
-    """Start runs for the held messages of an approved sender, in order ([A7]); the items of an
-    album are one message. Inside a transaction."""
-    for _, items in groupby(messages, key=album_of):
-        some = list(items)
-        last = some[-1]
-        assert last.user is not None  # noqa: S101 - set by the decision
-        session = inbox.open_session(
-            user=last.user, account=last.account, chat=last.chat, thread=last.thread
-        )
-        rows = InboundMessage.objects.filter(id__in=[each.pk for each in some])
-        rows.update(session=session)
-        command = None if last.media else slash_commands.parse(last.text)
-        if command is not None and not command.is_new_text:  # many begin with "/start"
-            rows.update(
-                state=InboundMessage.State.ANSWERED, note="a command of before the approval"
-            )
-            continue
-        if command is not None:
-            last.text = command.argument
-            rows.update(text=last.text)
-        inbox.start_run(session=session, messages=some, now=last.received_at)
-
-
-def album_of(message: InboundMessage) -> object:
-    """Return the album of an item, with its chat; for any other message one of its own."""
-    album = message.options.get("album")
-    return (message.chat, album) if album else message.pk

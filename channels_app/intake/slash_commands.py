@@ -313,36 +313,11 @@ def _expiry(asked: Asked) -> datetime | None:
     return permissions.listed_until(sender=sender, user=asked.user, now=asked.now)
 
 
-def assistant(asked: Asked) -> str:
-    """``/assistant``, ``/assistant <name>``, ``/assistant default``."""
-    return choosing.assistant(asked.session, asked.place, asked.command.argument)
-
-
-def model(asked: Asked) -> str:
-    """``/model``, ``/model <name>``, ``/model default``."""
-    return choosing.model(asked.session, asked.place, asked.command.argument)
-
-
-def usage(asked: Asked) -> str:
-    """``/usage``: the person's tokens, their cost, and budgets."""
-    return usage_reports.summary(asked.user, asked.now)
-
-
 def list_reminders(asked: Asked) -> str:
     """``/reminders``, ``/reminders pause 2``: the person's schedules."""
     said, rows = lists.obey(asked.user, asked.session, asked.command.argument, now=asked.now)
     asked.schedules.extend(rows)
     return said
-
-
-def time_zone(asked: Asked) -> str:
-    """``/timezone``, ``/timezone Berlin``: the person's time zone."""
-    return reminders.time_zone(asked.user, asked.command.argument, now=asked.now)
-
-
-def list_connections(asked: Asked) -> str:
-    """``/connections``, ``/connections remove notes``: the person's accounts at MCP servers."""
-    return connections.obey(asked.user, asked.command.argument, now=asked.now)
 
 
 def requests(asked: Asked) -> str:
@@ -392,12 +367,18 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "status": status,
     "whoami": whoami,
     "link": link,
-    "assistant": assistant,
-    "model": model,
-    "usage": usage,
+    "assistant": lambda asked: choosing.assistant(
+        asked.session, asked.place, asked.command.argument
+    ),
+    "model": lambda asked: choosing.model(asked.session, asked.place, asked.command.argument),
+    "usage": lambda asked: usage_reports.summary(asked.user, asked.now),
     "reminders": list_reminders,
-    "timezone": time_zone,
-    "connections": list_connections,
+    "timezone": lambda asked: reminders.time_zone(
+        asked.user, asked.command.argument, now=asked.now
+    ),
+    "connections": lambda asked: connections.obey(
+        asked.user, asked.command.argument, now=asked.now
+    ),
     "requests": requests,
     "approve": partial(decision, choice="approve"),
     "deny": partial(decision, choice="deny"),

@@ -16,7 +16,7 @@ from allowlist.models import ApiKey
 from channels_app.asgi import http, strict_json, throttling
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.consumer import Endpoint
-from channels_app.asgi.http import Receive, RefusedError, Request, Send
+from channels_app.asgi.http import Receive, RefusedError, Send
 from core.models import User
 
 SESSION_HEADER = "x-session-id"
@@ -32,8 +32,12 @@ class Mcp(Endpoint):
     message_id: Any = None
 
     async def check_head(self) -> None:
-        """Check the Origin, then the key. Raises RefusedError 401, 403 or 429."""
-        check_sender(self.request)
+        """Check the Origin (the Host was checked before), then the key. Raises RefusedError 401,
+        403 or 429.
+        """
+        origin = self.request.header("origin")
+        if origin and origin not in allowed_origins():
+            raise RefusedError(403, "This origin is not allowed.")
         await super().check_head()
         self.user = self.caller.person
 
@@ -63,13 +67,6 @@ class Mcp(Endpoint):
         code = FAILED if is_failure else REFUSED
         body = rpc_error(code, str(error), self.message_id)
         await self.answer(error.status, body, error.headers)
-
-
-def check_sender(request: Request) -> None:
-    """Raise RefusedError 403 for an Origin that is not allowed; the Host was checked before."""
-    origin = request.header("origin")
-    if origin and origin not in allowed_origins():
-        raise RefusedError(403, "This origin is not allowed.")
 
 
 def allowed_origins() -> list[str]:

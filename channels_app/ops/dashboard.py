@@ -30,7 +30,8 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     is_owner = isinstance(request.user, User) and request.user.is_owner
     found: dict[str, Any] = {"may_decide": is_owner}
     if is_owner:
-        found["first_steps"] = first_steps(cast("User", request.user))
+        begun = setup_steps.has_begun()  # by the first sign-in
+        found["first_steps"] = setup_steps.remaining(cast("User", request.user)) if begun else []
         found["findings"] = examination.cached(now=timezone.now())
     else:
         found["problems"] = health.problems_now() + health.model_problems()
@@ -59,11 +60,6 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
 def has_first_steps(request: HttpRequest) -> bool:
     """Return whether steps of the first run are left for this user: the sidebar's entry."""
     return bool(setup_steps.remaining(cast("User", request.user)))
-
-
-def first_steps(user: User) -> list[setup_steps.Step]:
-    """Return the steps of the first run that are left, where the first sign-in has opened it."""
-    return setup_steps.remaining(user) if setup_steps.has_begun() else []
 
 
 def waiting(request: HttpRequest) -> str:

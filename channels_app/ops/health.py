@@ -261,44 +261,36 @@ def metrics_text() -> bytes:
     )
     for kind, count in alerts.lasting().items():
         lasting.labels(kind=kind).set(count)
-    for each in usage_metrics():
-        registry.register(each)
+    registry.register(Usage())
     return generate_latest(registry)
 
 
-class Metrics(Collector):
-    """Metrics of one reading."""
-
-    def __init__(self, found: list[Metric]) -> None:
-        self._found = found
+class Usage(Collector):
+    """Tokens, calls and cost by model, and the used part of each budget."""
 
     def collect(self) -> list[Metric]:
-        return self._found
-
-
-def usage_metrics() -> list[Metrics]:
-    """Return tokens, calls and cost by model, and the used part of each budget."""
-    tokens = CounterMetricFamily(
-        "latchkey_model_tokens", "tokens of calls, by model and kind", labels=["model", "kind"]
-    )
-    calls = CounterMetricFamily(
-        "latchkey_model_calls", "calls of models, by outcome", labels=["model", "outcome"]
-    )
-    cost = CounterMetricFamily(
-        "latchkey_model_cost_dollars", "cost of calls, by model", labels=["model"]
-    )
-    for model, used in usage_reports.totals_by_model(most=MOST_LABELS).items():
-        for kind in ("prompt", "cached", "completion", "reasoning"):
-            tokens.add_metric([model, kind], getattr(used.whole, f"{kind}_tokens"))
-        for outcome, number in sorted(used.outcomes.items()):
-            calls.add_metric([model, outcome], number)
-        cost.add_metric([model], used.whole.cost / 1_000_000_000)
-    ratio = GaugeMetricFamily(
-        "latchkey_budget_used_ratio", "used part of a budget, of 1", labels=["budget"]
-    )
-    for budget_id, value in usage_reports.used_ratios(now=timezone.now(), most=MOST_LABELS).items():
-        ratio.add_metric([str(budget_id)], value)
-    return [Metrics([tokens, calls, cost, ratio])]
+        tokens = CounterMetricFamily(
+            "latchkey_model_tokens", "tokens of calls, by model and kind", labels=["model", "kind"]
+        )
+        calls = CounterMetricFamily(
+            "latchkey_model_calls", "calls of models, by outcome", labels=["model", "outcome"]
+        )
+        cost = CounterMetricFamily(
+            "latchkey_model_cost_dollars", "cost of calls, by model", labels=["model"]
+        )
+        for model, used in usage_reports.totals_by_model(most=MOST_LABELS).items():
+            for kind in ("prompt", "cached", "completion", "reasoning"):
+                tokens.add_metric([model, kind], getattr(used.whole, f"{kind}_tokens"))
+            for outcome, number in sorted(used.outcomes.items()):
+                calls.add_metric([model, outcome], number)
+            cost.add_metric([model], used.whole.cost / 1_000_000_000)
+        ratio = GaugeMetricFamily(
+            "latchkey_budget_used_ratio", "used part of a budget, of 1", labels=["budget"]
+        )
+        ratios = usage_reports.used_ratios(now=timezone.now(), most=MOST_LABELS)
+        for budget_id, value in ratios.items():
+            ratio.add_metric([str(budget_id)], value)
+        return [tokens, calls, cost, ratio]
 
 
 urlpatterns = [path("healthz", healthz), path("readyz", readyz), path("metrics", metrics)]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db.models import Q
 
-from channels_app.owner import alert_checks, outages
+from channels_app.owner import alert_checks, notices
 from channels_app.owner.alert_checks import Trouble
 from core.conversations import outbox
 from core.database.queries import Instances
@@ -63,7 +63,7 @@ def begin(row: Alert, trouble: Trouble, *, now: datetime) -> None:
     """Tell the owners of a trouble, unless another process does."""
     with atomic_write():
         if Alert.objects.filter(pk=row.pk, told_at=None).update(told_at=now):
-            outages.notify(trouble.text, key=f"{key_of(row, now)}:begin")
+            notices.notify(trouble.text, key=f"{key_of(row, now)}:begin")
 
 
 def end(row: Alert, *, now: datetime) -> None:
@@ -81,7 +81,7 @@ def end(row: Alert, *, now: datetime) -> None:
         outbox.take_back(Delivery.objects.filter(dedupe_key__startswith=f"{key}:begin:"))
         if is_here and alert_checks.over_text(row.name, now=now):
             text = partial(alert_checks.over_text, row.name, now=now)
-            outages.notify(text, key=f"{key}:end")
+            notices.notify(text, key=f"{key}:end")
 
 
 def lasting() -> dict[str, int]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.db.models import DateTimeField, Q
 from django.utils import timezone
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
-from channels_app.owner import outages
+from channels_app.owner import notices
 from core.database import transactions
 from core.database.queries import Instances, Param
 from core.lib.text import one_line
@@ -137,7 +137,8 @@ def succeed(made: Made, *, removed: Iterable[str], row: int | None, now: datetim
         else:
             Backup.objects.filter(pk=row).update(**values)
         if was_bad:
-            outages.notify(lambda: good_again(made.name), key=f"notice:backup:{row}:good")
+            text = gettext_lazy("A backup was made and checked again: {name}.")
+            notices.notify(lambda: text.format(name=made.name), key=f"notice:backup:{row}:good")
 
 
 def fail(error: str, *, row: int, now: datetime) -> None:
@@ -147,7 +148,7 @@ def fail(error: str, *, row: int, now: datetime) -> None:
         was_bad = has_failed(before=row)
         running = Backup.objects.filter(pk=row, state=State.RUNNING)
         if running.update(state=State.FAILED, finished_at=now, error=text) and not was_bad:
-            outages.notify(lambda: failed(text), key=f"notice:backup:{row}:failed")
+            notices.notify(lambda: failed(text), key=f"notice:backup:{row}:failed")
 
 
 def last_ended(*, before: int | None = None) -> Backup | None:
@@ -167,8 +168,3 @@ def has_failed(*, before: int | None) -> bool:
 def failed(error: str) -> str:
     """Return the notice of a failure."""
     return gettext("The backup could not be made: {reason}").format(reason=gettext(error))
-
-
-def good_again(name: str) -> str:
-    """Return the notice of the first good backup after a failure."""
-    return gettext("A backup was made and checked again: {name}.").format(name=name)

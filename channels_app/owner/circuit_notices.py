@@ -5,7 +5,7 @@ from functools import partial
 
 from django.utils.translation import gettext
 
-from channels_app.owner import notices, outages
+from channels_app.owner import notices
 from core.database import transactions
 from core.models import ModelCircuit
 from core.providers import circuits
@@ -19,7 +19,7 @@ def look(*, now: datetime) -> None:
         for row, is_closed in circuits.to_report():
             said, state = (closed, "closed") if is_closed else (opened, "open")
             key = f"notice:circuit:{row.pk}:{row.openings}:{state}"
-            outages.notify(partial(said, row), key=key)
+            notices.notify(partial(said, row), key=key)
 
 
 def opened(row: ModelCircuit) -> str:

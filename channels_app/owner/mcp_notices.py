@@ -1,6 +1,7 @@
 """Tell the owners, once, that a tool of an MCP server was changed or that a server was stopped."""
 
 from datetime import datetime
+from functools import partial
 
 from django.conf import settings
 from django.urls import reverse
@@ -8,7 +9,6 @@ from django.utils.translation import get_language, gettext
 
 from channels_app.owner import notices
 from core.database import transactions
-from core.lib.interface_language import spoken
 from core.models import McpFinding
 from core.tools import phrases
 from core.tools.mcp import pins
@@ -22,17 +22,17 @@ def look(*, now: datetime) -> None:
     """Send the notices of what was found about MCP servers. A chore."""
     if not pins.has_unreported():
         return
-    people = notices.owners()
     with transactions.atomic_write():
         found = pins.to_report()
         for each in found:
-            page = reverse("admin:core_mcpserver_change", args=[each.server_id])
-            for owner in people:
-                with spoken(owner.language):
-                    text = f"{text_of(each)}\n{settings.GATEWAY_URL}{page}"
-                notices.show_in_web_chats(owner, {"text": text})
-                notices.send(owner, key=f"notice:mcp:{owner.pk}:{each.pk}", text=text)
+            notices.notify(partial(with_page, each), key=f"notice:mcp:{each.pk}")
         pins.reported(found, now=now)
+
+
+def with_page(found: McpFinding) -> str:
+    """Return the notice of a finding: its text, and the address of the server's page."""
+    page = reverse("admin:core_mcpserver_change", args=[found.server_id])
+    return f"{text_of(found)}\n{settings.GATEWAY_URL}{page}"
 
 
 def text_of(found: McpFinding) -> str:

@@ -310,21 +310,18 @@ def model_health(*, now: datetime) -> None:
     people = owners()
     accounts = list(ChannelAccount.objects.values_list("pk", flat=True))
 
-    def key(owner: User, code: str, *, is_over: bool) -> str:
-        return f"notice:model:{owner.pk}:{hour}:{code}:{'over' if is_over else 'begun'}"
+    def key(code: str, *, is_over: bool) -> str:
+        return f"notice:model:{hour}:{code}:{'over' if is_over else 'begun'}"
 
     def is_sent(row: ModelTrouble) -> bool:
-        names = [key(owner, row.code, is_over=row.since is None) for owner in people]
-        sent = [f"{name}:{account}"[:200] for name in names for account in accounts]
+        name = key(row.code, is_over=row.since is None)
+        sent = [f"{name}:{owner.pk}:{each}"[:200] for owner in people for each in accounts]
         return Delivery.objects.filter(dedupe_key__in=sent).exists()
 
     with transactions.atomic_write():
         for row, is_over in health.to_report(unless=is_sent):
-            for owner in people:
-                with spoken(owner.language):
-                    text = model_text(row, is_over=is_over)
-                show_in_web_chats(owner, {"text": text})
-                send(owner, key=key(owner, row.code, is_over=is_over), text=text)
+            text = partial(model_text, row, is_over=is_over)
+            notify(text, key=key(row.code, is_over=is_over))
 
 
 def model_text(row: ModelTrouble, *, is_over: bool) -> str:
@@ -384,6 +381,15 @@ def buttons(request: UnknownRequest) -> Buttons:
 def owners() -> list[User]:
     """Return the active owners."""
     return list(User.objects.filter(is_owner=True, is_active=True).select_related("last_account"))
+
+
+def notify(said: Callable[[], str], *, key: str, away: int | None = None) -> None:
+    """Notify every owner in their language, where possible not on the account ``away``."""
+    for owner in owners():
+        with spoken(owner.language):
+            text = said()
+        show_in_web_chats(owner, {"text": text})
+        send(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
 def send(

@@ -5,7 +5,7 @@ account's row records that the owner was notified. Deliveries that were given up
 an hour, with a button that sends them again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -51,7 +51,7 @@ def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) ->
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
-        notify(
+        notices.notify(
             lambda: begin_text(account, backlog),
             key=f"{key_of(account, now)}:begin",
             away=account.pk,
@@ -72,7 +72,7 @@ def notify_end(account: ChannelAccount, *, now: datetime) -> None:
         # In any state: one that was sent may be pending again, as an edit.
         left = Delivery.objects.filter(account=account, sent_at__gte=began, created_at__lte=began)
         if left.exists():
-            notify(lambda: end_text(account, began), key=f"{key}:end")
+            notices.notify(lambda: end_text(account, began), key=f"{key}:end")
 
 
 def begin_text(account: ChannelAccount, backlog: Backlog) -> str:
@@ -90,15 +90,6 @@ def end_text(account: ChannelAccount, began: datetime) -> str:
 def key_of(account: ChannelAccount, began: datetime) -> str:
     """Return the prefix of the dedupe keys of an outage's notices."""
     return f"notice:outage:{account.pk}:{int(began.timestamp())}"
-
-
-def notify(said: Callable[[], str], *, key: str, away: int | None = None) -> None:
-    """Notify every owner in their language, where possible not on the account ``away``."""
-    for owner in notices.owners():
-        with spoken(owner.language):
-            text = said()
-        notices.show_in_web_chats(owner, {"text": text})
-        notices.send(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
 def given_up(*, delivery: Delivery, may_have_arrived: bool = False) -> None:

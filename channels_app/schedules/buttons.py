@@ -79,11 +79,8 @@ def carry_out(occurrence: Occurrence, choice: str, language: str, *, now: dateti
     if occurrences.snooze(occurrence, until=until) is None:
         return ""
     is_later = choice == LATER
-    return (
-        f"↻ {until.astimezone(zone):%H:%M}"
-        if is_later
-        else f"↻ {dates.in_words(until, zone, language)}"
-    )
+    when = f"{until.astimezone(zone):%H:%M}" if is_later else dates.in_words(until, zone, language)
+    return f"↻ {when}"
 
 
 def show_outcome(occurrence: Occurrence, line: str) -> None:

@@ -51,7 +51,8 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
     executed = run.finished_at or now
     if run.state == Run.State.FAILED:
         reason = run.error or gettext_noop("The assistant could not answer.")
-        return Outcome(failure=reason, delivered_at=arrived(run), is_over=True)
+        sent = delivery_of(run, run.finished_at or run.created_at)
+        return Outcome(failure=reason, delivered_at=sent.delivered_at, is_over=True)
     return delivery_of(run, executed)
 
 
@@ -99,8 +100,3 @@ def delivery_of(run: Run, executed: datetime) -> Outcome:
         return Outcome(executed, failure=failure, is_over=True)
     sent = [row[1] for row in rows if row[1] is not None]
     return Outcome(executed, max(sent, default=executed), is_over=True)
-
-
-def arrived(run: Run) -> datetime | None:
-    """Return when the last message of a run arrived; None when one is still on its way."""
-    return delivery_of(run, run.finished_at or run.created_at).delivered_at

@@ -48,7 +48,9 @@ def besides(session: ChatSession) -> Place:
 def private_place(user: User, *, note: str = "", left_out: tuple[int, str] | None = None) -> Place:
     """Return a private chat of a person that can be written to, at last one in the web chat."""
     for target in notice_targets.of(user, besides=left_out):
-        session = conversation(user, target.account, target.chat, target.thread)
+        session = inbox.open_session(
+            user=user, account=target.account, chat=target.chat, thread=target.thread
+        )
         return Place(session, target.channel, note)
     return Place(web_chat(user), None, note)
 
@@ -74,13 +76,10 @@ def own_place(schedule: Schedule) -> Place | None:
     if channel is None or not schedule.chat or not can_push(account):
         return None
     if session is None:
-        session = conversation(schedule.user, account, schedule.chat, schedule.thread)
+        session = inbox.open_session(
+            user=schedule.user, account=account, chat=schedule.chat, thread=schedule.thread
+        )
     return Place(session, channel)
-
-
-def conversation(user: User, account: ChannelAccount, chat: str, thread: str) -> ChatSession:
-    """Return the open conversation of a chat, made if there is none."""
-    return inbox.open_session(user=user, account=account, chat=chat, thread=thread)
 
 
 def web_chat(user: User) -> ChatSession:

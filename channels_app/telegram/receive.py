@@ -163,7 +163,9 @@ def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
         case updates.Membership():
             return take_membership(row=row, change=update)
         case updates.Moved():
-            return take_move(row=row, move=update)
+            # Its conversations and schedules go on before a message there begins others.
+            notices.moved(account=row, chat=str(update.chat), new_chat=str(update.new_chat))
+            return "moved"
         case updates.Other():
             return ignore(row=row, update_id=update.update_id, kind=update.kind)
 
@@ -346,8 +348,8 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
         return take_press_of_person(row=row, press=press)
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
-    person = owner_of(row, press)
-    if person is None:
+    person = person_of(row, press)
+    if person is None or not person.is_owner:
         audit.record(
             actor=f"{row}:{press.sender.id}",
             action="request.refused" if verdict in STATES else "delivery.refused",
@@ -410,30 +412,25 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
     """
     choice, _, rest = data.partition(":")
     call_id, _, digest = rest.partition(":")
-    if choice == asking.EDIT:
-        link = deciding.page_link(call_id) if person.is_owner else ""
-        if link:
-            outbox.enqueue_in_chat(
-                key=f"{answer_key(row, press)}:link",
-                account_id=row.pk,
-                chat=str(press.chat),
-                payload={"text": link},
-            )
-        return phrases.in_language(
-            deciding.TEXTS["edit" if link else "gone"], asking.language_of(person)
+    known, text = deciding.known_choice(choice), deciding.TEXTS["gone"]
+    if choice == asking.EDIT and person.is_owner and (link := deciding.page_link(call_id)):
+        outbox.enqueue_in_chat(
+            key=f"{answer_key(row, press)}:link",
+            account_id=row.pk,
+            chat=str(press.chat),
+            payload={"text": link},
         )
-    known = deciding.known_choice(choice)
-    if known is None:
-        return phrases.in_language(deciding.TEXTS["gone"], asking.language_of(person))
-    decision = deciding.decide(
-        call_id=call_id,
-        digest=digest,
-        by=person,
-        choice=known,
-        via=row.channel,
-        now=timezone.now(),
-    )
-    return phrases.in_language(decision.text, asking.language_of(person))
+        text = deciding.TEXTS["edit"]
+    elif known is not None:
+        text = deciding.decide(
+            call_id=call_id,
+            digest=digest,
+            by=person,
+            choice=known,
+            via=row.channel,
+            now=timezone.now(),
+        ).text
+    return phrases.in_language(text, asking.language_of(person))
 
 
 def send_again(account_id: str) -> str:
@@ -452,12 +449,6 @@ def person_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
     sender = permissions.Sender(account=row, kind="im", value=str(press.sender.id))
     decision = permissions.decide(sender=sender, now=timezone.now())
     return decision.user if decision.rule == "listed" else None
-
-
-def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
-    """Return the owner whose listed identity pressed; None for others."""
-    person = person_of(row, press)
-    return person if person is not None and person.is_owner else None
 
 
 def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
@@ -484,14 +475,6 @@ def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
         account=row, chat=str(change.chat), trouble=trouble, words=f"status {change.status}"
     )
     return trouble
-
-
-def take_move(*, row: ChannelAccount, move: updates.Moved) -> str:
-    """Let the conversations and schedules of a group go on under its new id, before a message of
-    it begins others; notify the owner, whose list has the old one.
-    """
-    notices.moved(account=row, chat=str(move.chat), new_chat=str(move.new_chat))
-    return "moved"
 
 
 def ignore(*, row: ChannelAccount, update_id: int, kind: str) -> str:

@@ -184,21 +184,22 @@ Update = NewMessage | Edited | Pressed | Membership | Moved | Other
 
 def read(value: object) -> Update:
     """Parse the update in ``value``. Raises UnparsableError."""
-    update, update_id = mapping(value, "update"), update_id_of(value)
+    update = mapping(value, "update")
+    update_id = number(update.get("update_id"), "update_id")
     kind = next((key for key in update if key != "update_id"), "empty")
-    if kind == "message" and "migrate_to_chat_id" in mapping(update[kind], kind):
-        return read_move(update_id, update[kind])
-    if kind in {"message", "edited_message"}:
-        message = read_message(mapping(update[kind], kind))
-        if isinstance(message, str):
-            return Other(update_id, clean(message))
-        make = NewMessage if kind == "message" else Edited
-        return make(update_id, message)
+    if kind not in ALLOWED:
+        return Other(update_id, clean(kind))
+    found = mapping(update[kind], kind)
     if kind == "callback_query":
-        return read_press(update_id, mapping(update[kind], kind))
+        return read_press(update_id, found)
     if kind == "my_chat_member":
-        return read_membership(update_id, mapping(update[kind], kind))
-    return Other(update_id, clean(kind))
+        return read_membership(update_id, found)
+    if kind == "message" and "migrate_to_chat_id" in found:
+        return read_move(update_id, found)
+    message = read_message(found)
+    if isinstance(message, str):
+        return Other(update_id, clean(message))
+    return NewMessage(update_id, message) if kind == "message" else Edited(update_id, message)
 
 
 def update_id_of(value: object) -> int:

@@ -11,7 +11,7 @@ from django.utils.translation import get_language
 
 from allowlist import pending_count, tool_rights
 from channels_app import registry
-from channels_app.base import Block, Capability, Channel
+from channels_app.base import Block, Capability
 from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
 from channels_app.schedules.rights import is_group
@@ -19,7 +19,7 @@ from core.conversations import outbox, push_messages, tool_calls
 from core.conversations.tool_calls import Asked
 from core.database import transactions
 from core.lib.text import one_line
-from core.models import Delivery, McpSignIn, Run, ToolCall, User
+from core.models import Delivery, Run, ToolCall, User
 from core.providers.base import ChatMessage
 from core.tools import phrases
 from core.tools.mcp.oauth.pages import sign_in_page
@@ -84,16 +84,12 @@ def show_at(target: Target | None, row: ToolCall, user: User) -> None:
         notices.show_in_web_chats(user, card(row, user, text))
         return
     if row.sign_in is not None:
-        block = sign_in_block(target.channel, text, row.sign_in, buttons(row, user))
+        block: Block = {"text": f"{text}\n{sign_in_page(row.sign_in.public_id)}"}
+        if Capability.BUTTONS in target.channel.capabilities:
+            block["buttons"] = buttons(row, user)
     else:
         block = notices.block_of(target.channel, text, buttons(row, user), own_page_of(row))
     notices.put(target, key=key_of(row, user), payload=block)
-
-
-def sign_in_block(channel: Channel, text: str, sign_in: McpSignIn, rows: notices.Buttons) -> Block:
-    """Return a question to sign in, with the link of its page."""
-    block = {"text": f"{text}\n{sign_in_page(sign_in.public_id)}"}
-    return {**block, "buttons": rows} if Capability.BUTTONS in channel.capabilities else block
 
 
 def place_of(row: ToolCall, user: User) -> Target | None:
@@ -191,8 +187,7 @@ def chat_of(row: ToolCall) -> str:
     session = row.run.session
     channel = registry.get(session.account.channel)
     name = channel.name if channel is not None else session.account.channel
-    is_group = channel is not None and channel.is_group(session.chat)
-    group = f", {one_line(session.chat, 40)}" if is_group else ""
+    group = f", {one_line(session.chat, 40)}" if is_group(session) else ""
     return f"{name}{group}"
 
 

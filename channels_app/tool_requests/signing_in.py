@@ -188,7 +188,8 @@ def complete(
         fresh = McpSignIn.objects.select_related("server", "user").filter(pk=row.pk).first()
         is_same = server is not None and kept["ground"] == sign_ins.ground_of(server)
         if not is_same or fresh is None or not sign_ins.may_open(fresh, by, now):
-            sealed = encryption.encrypt({**kept, **tokens_of(tokens)})
+            ours = {"access_token": tokens.access_token, "refresh_token": tokens.refresh_token}
+            sealed = encryption.encrypt({**kept, **ours})
             private = row.server.allow_private
             connections.queue_revocation(sealed, allow_private=private, now=now)
             return Finished("used", TEXTS["used"])
@@ -210,10 +211,6 @@ def complete(
     if not calls:
         return Finished("done", TEXTS["connected"], server=row.server_id)
     return Finished("done", TEXTS["done"])
-
-
-def tokens_of(tokens: Tokens) -> dict[str, str]:
-    return {"access_token": tokens.access_token, "refresh_token": tokens.refresh_token}
 
 
 def waiting_for(row: McpSignIn) -> list[ToolCall]:

@@ -6,7 +6,7 @@ from typing import cast
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_noop
@@ -45,8 +45,6 @@ STRICT = {
 def trace(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show a run's log. 404 for another user's run, as for a missing one."""
     run = visible_run(cast("User", request.user), run_id)
-    if run is None:
-        raise Http404
     log = events.whole_log(run.id)[:MAX_EVENTS]
     theme = request.build_absolute_uri(static("latchkey/theme-early.js"))
     context = {
@@ -68,15 +66,13 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
 def message(request: HttpRequest, message_type: str, message_id: str) -> HttpResponse:
     """Redirect to one message on the page of its run, given by ``?run=``."""
     run = visible_run(cast("User", request.user), request.GET.get("run", ""))
-    if run is None:
-        raise Http404
     where = page.anchor(message_type, message_id)
     return redirect(f"{reverse('trace', args=[run.public_id])}#{where}")
 
 
-def visible_run(user: User, run_id: str) -> Run | None:
-    """Return the run, for its user or for an owner."""
+def visible_run(user: User, run_id: str) -> Run:
+    """Return the run, for its user or for an owner. Raises Http404."""
     if not is_public_id(run_id):
-        return None
-    found = Run.objects.select_related("session", "user").filter(public_id=run_id)
-    return found.first() if user.is_owner else found.filter(user=user).first()
+        raise Http404
+    runs = Run.objects.select_related("session", "user")
+    return get_object_or_404(runs if user.is_owner else runs.filter(user=user), public_id=run_id)

@@ -73,13 +73,10 @@ def by_keys(asked: list[tuple[str, str]]) -> list[Principal | Exception]:
     return [attempt(partial(check, token=token, address=address)) for token, address in asked]
 
 
-def is_still(principal: Principal) -> bool:
-    """Return whether the credential is still valid ([A9]); checked after revocations."""
-    return not ended([principal])
-
-
 def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
-    """Return the credentials of these principals that are no longer valid ([A9])."""
+    """Return the credentials of these principals that are no longer valid ([A9]); checked after
+    revocations.
+    """
     numbers = {each.key_id for each in principals if not each.session_key}
     usable = ApiKey.usable_of(numbers, timezone.now())
     return {

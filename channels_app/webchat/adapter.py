@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypedDict
 
-import orjson
-
 from channels_app.asgi.http import RefusedError, refused_body
 from channels_app.rendering.answer import Reply
 from core.messages import MessageDict, Metadata
@@ -54,13 +52,6 @@ def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
         "images": given.images,
         "error": given.error,
     }
-
-
-def encode(data: Mapping[str, object]) -> bytes:
-    """Encode one frame as a server-sent event, with `id: <seq>` where it has one."""
-    seq = data.get("seq")
-    head = b"id: %d\n" % seq if isinstance(seq, int) else b""
-    return head + b"data: " + orjson.dumps(data) + b"\n\n"
 
 
 def frames_of(

@@ -148,7 +148,8 @@ class AdminNotificationsConsumer(WebChatConsumer):
                     shown = found
                     await self.tell(found)
                 if newest > last >= 0:
-                    await self.show_calls(after=last)
+                    for call in await in_thread(spoken_by, self.language, call_frames, last):
+                        await self.tell(call)
                 last = max(last, newest)
                 got = await listener.wait(seconds=POLL_SECONDS)
                 now = asyncio.get_running_loop().time()
@@ -161,10 +162,6 @@ class AdminNotificationsConsumer(WebChatConsumer):
                     await self.show(principal, new)
                 if got:
                     await asyncio.sleep(PACE_SECONDS)
-
-    async def show_calls(self, *, after: int) -> None:
-        for call in await in_thread(spoken_by, self.language, call_frames, after):
-            await self.tell(call)
 
     async def show(self, principal: Principal, public_ids: list[str]) -> None:
         if public_ids:

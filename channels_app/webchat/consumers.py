@@ -533,7 +533,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the credential was revoked ([A9])."""
-        if not await in_thread(access.is_still, principal):
+        if await in_thread(access.ended, [principal]):
             raise CloseError(SIGNED_OUT)
 
     async def show_pending(self, principal: Principal) -> None:

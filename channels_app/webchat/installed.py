@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
@@ -17,7 +17,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.translation import get_language, gettext
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from channels_app.webchat import views
 from core.lib import script_texts
@@ -59,7 +59,7 @@ def icon(name: str, size: int, purpose: str = "any") -> dict[str, str]:
     }
 
 
-@require_http_methods(["GET", "HEAD"])
+@require_safe
 def manifest(request: HttpRequest) -> HttpResponse:
     """Return the web app manifest (W3C Web Application Manifest)."""
     del request
@@ -97,12 +97,10 @@ def manifest(request: HttpRequest) -> HttpResponse:
             },
         },
     }
-    return HttpResponse(
-        json.dumps(found), content_type="application/manifest+json", headers=NO_CACHE
-    )
+    return JsonResponse(found, content_type="application/manifest+json", headers=NO_CACHE)
 
 
-@require_http_methods(["GET", "HEAD"])
+@require_safe
 def service_worker(request: HttpRequest) -> HttpResponse:
     """Return the service worker with the version of what it caches."""
     del request
@@ -141,7 +139,7 @@ def script(language: str) -> str:
     return f"const GIVEN = {json.dumps(given)};\n{source}"
 
 
-@require_http_methods(["GET", "HEAD"])
+@require_safe
 def shell(request: HttpRequest) -> HttpResponse:
     """Return the page of the chat without a person, which is shown without a connection."""
     del request

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
@@ -64,10 +64,8 @@ def page(request: HttpRequest, value: str) -> HttpResponseBase:
 
 def opened(user: User, public_id: str) -> McpSignIn:
     """Return the sign-in of a link for who opens it. Raises Http404."""
-    rows = McpSignIn.objects.select_related("server", "user").filter(public_id=public_id)
-    row = rows.first()
-    if row is None:
-        raise Http404("There is no such sign-in.")
+    rows = McpSignIn.objects.select_related("server", "user")
+    row = get_object_or_404(rows, public_id=public_id)
     if row.user_id != user.pk and not (row.of_gateway and user.is_owner):
         raise Http404("There is no such sign-in.")
     return row

@@ -141,8 +141,7 @@ def reminder_in(row: Message) -> dict[str, Any] | None:
 
 def with_html(part: Mapping[str, Any], *, format: str) -> dict[str, Any]:  # noqa: A002
     """Return a text message with its rendering."""
-    content = str(part["props"].get("content") or "")
-    return {**part, "html": html.render_as(text=content, format=format)}
+    return {**part, "html": html.render_as(text=content_of(part), format=format)}
 
 
 def parts_of(runs: list[Run]) -> dict[int, list[dict[str, Any]]]:

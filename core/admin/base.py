@@ -168,11 +168,11 @@ class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
 
 
 class ExtraContext:
-    """Mixin: more template context for the page of one row, from ``page_context``."""
+    """Mixin: more template context for the page of one row: ``dashboard``, with the row itself."""
 
     if TYPE_CHECKING:
 
-        def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
             """Return what the template of this page shows besides the fields."""
 
     def changeform_view(
@@ -182,10 +182,12 @@ class ExtraContext:
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Add that context to Django's view."""
+        """Add that context to Django's view, which answers itself where there is no such row."""
         extra = dict(extra_context or {})
         if object_id is not None and is_number(object_id):
-            extra["dashboard"] = self.page_context(request, int(object_id))
+            rows = self.get_queryset(request)  # type: ignore[attr-defined]
+            if row := rows.filter(pk=int(object_id)).first():
+                extra["dashboard"] = {"row": row, **self.page_context(request, row)}
         view: HttpResponse = super().changeform_view(  # type: ignore[misc]  # a mixin of ModelAdmin
             request, object_id, form_url, extra
         )

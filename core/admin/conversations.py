@@ -82,9 +82,9 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
             session.line_count = counts.get(session.pk, 0)  # type: ignore[attr-defined]
         return rows
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: ChatSession) -> dict[str, Any]:
         """Return the last messages, oldest first."""
-        own = Message.objects.filter(only("session_id", pk))
+        own = Message.objects.filter(only("session_id", row.pk))
         newest = own.order_by("session_id", "-id")
         lines = list(newest[: MOST_LINES + 1])
         return {"lines": lines[MOST_LINES - 1 :: -1], "more": len(lines) > MOST_LINES}
@@ -158,16 +158,14 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         decide(request, runs.held())
         return redirect("admin:index")
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: Run) -> dict[str, Any]:
         """Return the event log, the jobs and the deliveries."""
-        events = RunEvent.objects.filter(run_id=pk).order_by("seq")[: MOST_LINES + 1]
-        rows = [event_row(event) for event in events]
+        lines = [event_row(event) for event in row.events.order_by("seq")[: MOST_LINES + 1]]
         return {
-            "run": Run.objects.filter(pk=pk).first(),
-            "events": rows[:MOST_LINES],
-            "more": len(rows) > MOST_LINES,
-            "jobs": Job.objects.filter(run_id=pk).order_by("id"),
-            "deliveries": Delivery.objects.filter(run_id=pk).order_by("block_index"),
+            "events": lines[:MOST_LINES],
+            "more": len(lines) > MOST_LINES,
+            "jobs": row.jobs.order_by("id"),
+            "deliveries": row.deliveries.order_by("block_index"),
         }
 
 

@@ -62,17 +62,12 @@ def back_up(
 
 def note(done: Outcome, *, row: int | None = None) -> None:
     """Store a good backup, for the list in the admin; ``row``: the one that asked for it."""
-    gone = [each.name for each in done.removed]
-    backups.succeed(made(done), removed=gone, row=row, now=timezone.now())
-
-
-def made(done: Outcome) -> Made:
-    """Return what is stored of a backup."""
-    found = done.manifest
-    return Made(
+    found, gone = done.manifest, [each.name for each in done.removed]
+    made = Made(
         name=done.folder.name,
         rows=sum(found.rows.values()),
         files=len(found.files),
         size=done.size,
         has_keys=found.has_secrets,
     )
+    backups.succeed(made, removed=gone, row=row, now=timezone.now())

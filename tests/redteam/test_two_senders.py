@@ -23,7 +23,7 @@ from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.bridge import signing
-from channels_app.intake.inbound import let_in
+from channels_app.intake.decisions import let_in
 from channels_app.webchat import calls, frames
 from core.database import transactions
 from core.files import storage

@@ -17,7 +17,7 @@ from core.lib.encryption import DecryptError, decrypt, encrypt
 from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider, User
 from core.providers import catalogue, examine, vendors
 from core.providers.examine import Examination
-from core.providers.listing import FoundOllama, find_ollama
+from core.providers.listing import FoundOllama
 
 Kind = ModelProvider.Kind
 NAME_CHARACTERS = 64
@@ -165,11 +165,6 @@ def put_first(model: LanguageModel) -> tuple[Assistant, list[str], list[str]]:
     for position, each in enumerate(after, start=1):
         AssistantModel.objects.create(assistant=assistant, model=each, position=position)
     return assistant, [str(each) for each in chain], [str(each) for each in after]
-
-
-def local_server() -> FoundOllama | None:
-    """Return the Ollama of this machine, with its models; None when there is none."""
-    return asyncio.run(find_ollama())
 
 
 def first_values(found: FoundOllama | None) -> dict[str, Any]:

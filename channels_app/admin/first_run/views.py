@@ -4,6 +4,7 @@ A post that accepts JSON is answered with ``{"errors": {field: [text]}}``, ``{"n
 ``{"models": [name]}``.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
@@ -29,6 +30,7 @@ from channels_app.admin.first_run.model_step import ModelStepForm
 from channels_app.admin.first_run.phone_step import PhoneStepForm
 from channels_app.owner import setup_steps
 from core.models import User
+from core.providers.listing import find_ollama
 
 View = Callable[[HttpRequest], HttpResponse]
 FIRST_WORDS = gettext_lazy("Hello! What can you do for me?")
@@ -69,7 +71,7 @@ def model(request: HttpRequest) -> HttpResponse:
     """
     if request.method != "POST":
         setup_steps.begin(now=timezone.now())
-        found = model_step.local_server()
+        found = asyncio.run(find_ollama())
         names = [each.name for each in found.models] if found is not None else []
         form = ModelStepForm(initial=model_step.first_values(found))
         return page(request, "model", model_context(form, found=found, names=names))

@@ -226,16 +226,12 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         catalogue.changed()
         self.record(request, "bindings_set", row, {"bindings": [before, after]})
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """Return the versions of the instructions, the picture, and the places by name."""
-        row = Assistant.objects.filter(pk=pk).first()
-        versions = AssistantVersion.objects.filter(assistant=pk).order_by("-number")
-        chain = AssistantModel.objects.filter(assistant=pk).select_related("model__provider")
+    def page_context(self, request: HttpRequest, row: Assistant) -> dict[str, Any]:
+        """Return the versions of the instructions, and whether a model is missing."""
         return {
-            "row": row,
-            "versions": versions[:VERSIONS],
-            "disabled": [each.model for each in chain if not is_usable(each.model)],
-            "has_none": row is not None and row in chains.without_a_usable_model(),
+            "versions": row.versions.order_by("-number")[:VERSIONS],
+            "disabled": [each.model for each in row.chain.all() if not is_usable(each.model)],
+            "has_none": row in chains.without_a_usable_model(),
         }
 
     def why_view(self, request: HttpRequest) -> HttpResponse:

@@ -194,7 +194,6 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     form = BudgetForm
     list_display = ("shown_limit", "target", "used", "state")
     list_filter = ("unit", "period", "enabled")
-    list_select_related = ("user", "account", "assistant")
     search_fields = ("user__username", "user__display_name", "account__name", "assistant__name")
     ordering = ("id",)
     autocomplete_fields = ("user",)
@@ -262,13 +261,9 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
         if before != obj.limit:
             self.record(request, "limit_set", obj, {"limit": [before, obj.limit]})
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: Budget) -> dict[str, Any]:
         """Return how much is used, and since when."""
-        row = Budget.objects.filter(pk=pk).first()
-        if row is None:
-            return {}
         return {
-            "row": row,
             "uses": uses(row),
             "start": start_of(row),
             "end": budgets.end_of(row.period, start_of(row)).date(),

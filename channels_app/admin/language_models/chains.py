@@ -1,15 +1,10 @@
-"""Chains of models: the assistants of a model, and those that would be left without one."""
+"""Chains of models: the assistants that would be left without one."""
 
 from collections.abc import Iterable
 
 from django.db.models import Model
 
 from core.models import Assistant, AssistantModel, LanguageModel
-
-
-def users_of(model: LanguageModel) -> list[Assistant]:
-    """Return the assistants whose chain names a model, by name."""
-    return list(Assistant.objects.filter(chain__model=model).order_by("name"))
 
 
 def left_without(models: Iterable[LanguageModel]) -> list[Assistant]:

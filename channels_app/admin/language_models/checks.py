@@ -9,7 +9,7 @@ from django.utils import timezone
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import LanguageModel, ModelProvider
-from core.providers import catalogue, examine, listing, prices
+from core.providers import catalogue, examine, listing
 from core.providers.base import ProviderError
 from core.providers.examine import Examination
 from core.providers.findings import Finding
@@ -71,11 +71,6 @@ def learned(model: LanguageModel, found: Examination) -> dict[str, object]:
         if values:
             row.save(update_fields=[*values])
     return values
-
-
-def window_of(row: ModelProvider, model_name: str) -> int | None:
-    """Return a model's window by the offline list; None where it is not known."""
-    return prices.context_tokens(row.kind, row.base_url, model_name)
 
 
 def run(question: Awaitable[T]) -> T:

@@ -8,7 +8,6 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
@@ -18,8 +17,9 @@ from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin.language_models import chains
 from channels_app.admin.language_models.constraints import leave_to_form
 from channels_app.admin.language_models.providers import is_fixed, warn_of_idle_assistants
+from channels_app.admin.service_admin import page_of
 from core.admin.base import ExtraContext, ModelForm, badge, visible_line
-from core.models import LanguageModel, ModelCircuit, ModelProvider
+from core.models import Assistant, LanguageModel, ModelCircuit, ModelProvider
 from core.providers import circuits
 
 PRICES = ("input_price", "cached_price", "output_price")
@@ -89,13 +89,10 @@ class LanguageModelForm(ModelForm[LanguageModel]):
         self.refuse_twice(data)
         return data
 
-    def provider_of_row(self) -> ModelProvider | None:
-        """Return the provider of an existing row, which its form does not show."""
-        return self.instance.provider if self.instance.pk else None
-
     def refuse_twice(self, data: dict[str, Any]) -> None:
         """Add an error when the provider has a model of this name already."""
-        provider = data.get("provider") or self.provider_of_row()
+        # The form of an existing row does not show it.
+        provider = data.get("provider") or (self.instance.provider if self.instance.pk else None)
         twice = Q(provider=provider, name=data.get("name", self.instance.name))
         if provider and LanguageModel.objects.filter(twice).exclude(pk=self.instance.pk).exists():
             self.add_error("name", f"{provider} has this model already.")
@@ -118,7 +115,6 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
         "circuit_badge",
     )
     list_filter = ("provider", "enabled", "offered")
-    list_select_related = ("provider", "circuit")
     search_fields = ("name", "label", "provider__name")
     ordering = ("provider__name", "name")
     change_form_outer_before_template = "language_models/model_above.html"
@@ -194,16 +190,14 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
         if change and "enabled" in form.changed_data:
             warn_of_idle_assistants(request)
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: LanguageModel) -> dict[str, Any]:
         """Return the circuit, and the assistants that use the model."""
-        model = LanguageModel.objects.filter(pk=pk).select_related("circuit", "provider").first()
         return {
-            "row": model,
-            "circuit": circuit_of(model) if model is not None else None,
+            "circuit": circuit_of(row),
             "now": timezone.now(),
-            "assistants": chains.users_of(model) if model is not None else [],
-            "is_fixed": model is not None and is_fixed(model.provider),
-            "may_decide": self.has_change_permission(request, model),
+            "assistants": Assistant.objects.filter(chain__model=row).order_by("name"),
+            "is_fixed": is_fixed(row.provider),
+            "may_decide": self.has_change_permission(request, row),
         }
 
     @method_decorator(require_POST)
@@ -215,7 +209,7 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
         circuits.close(model_id=pk)
         self.record(request, "circuit_closed", model, {})
         messages.success(request, f"{visible_line(str(model))} is asked again from the next turn.")
-        return HttpResponseRedirect(reverse("admin:core_languagemodel_change", args=[pk]))
+        return HttpResponseRedirect(page_of(model))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LanguageModel]:
         return super().get_queryset(request).select_related("provider", "circuit")

@@ -18,6 +18,7 @@ from channels_app.admin.service_admin import KindAdmin, page_of
 from core.admin.base import annotated, badge, visible_line
 from core.database import transactions
 from core.models import LanguageModel, ModelProvider
+from core.providers import prices
 
 SHOWN_AT_ONCE = 12
 LIMITS = ("Time and limits", {"fields": (("first_token_seconds", "idle_seconds"), "concurrency")})
@@ -102,15 +103,12 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         super().save_model(request, obj, form, change)
         warn_of_idle_assistants(request)
 
-    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: ModelProvider) -> dict[str, Any]:
         """Return the models that are set up, and those that the provider offers besides."""
-        row = ModelProvider.objects.filter(pk=pk).first()
-        models = list(row.language_models.order_by("name")) if row is not None else []
+        models = list(row.language_models.order_by("name"))
         taken = {each.name for each in models}
-        listed = row.offered_models if row is not None else []
-        offered = [each for each in listed if each not in taken and each.isprintable()]
+        offered = [each for each in row.offered_models if each not in taken and each.isprintable()]
         return {
-            "row": row,
             "models": models,
             "first": offered[:SHOWN_AT_ONCE],
             "more": offered[SHOWN_AT_ONCE:],
@@ -139,7 +137,7 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         if not name or len(name) > 200 or not name.isprintable():
             messages.error(request, "Enter the name of a model, as the provider writes it.")
             return HttpResponseRedirect(page_of(row))
-        window = checks.window_of(row, name)
+        window = prices.context_tokens(row.kind, row.base_url, name)
         with transactions.atomic_write():
             model, is_new = LanguageModel.objects.get_or_create(
                 provider=row, name=name, defaults={"context_tokens": window}

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -40,12 +41,6 @@ def lines(rows: Iterable[Iterable[object]]) -> Iterator[str]:
         yield "".join(block)
 
 
-def content(rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """Yield the file in parts. The mark at its beginning tells spreadsheets that it is UTF-8."""
-    yield "\ufeff"
-    yield from lines(rows)
-
-
 async def one_by_one(parts: Iterator[str]) -> AsyncIterator[str]:
     """Yield parts as they are sent: Django would collect those of a plain iterator first."""
     following = sync_to_async(lambda: next(parts, ""))
@@ -56,8 +51,8 @@ async def one_by_one(parts: Iterator[str]) -> AsyncIterator[str]:
 def response(
     request: HttpRequest, rows: Iterable[Iterable[object]], *, name: str
 ) -> StreamingHttpResponse:
-    """Return a download of rows."""
-    parts = content(rows)
+    """Return a download of rows. The mark at its beginning tells spreadsheets that it is UTF-8."""
+    parts = chain(["\ufeff"], lines(rows))
     streamed = one_by_one(parts) if isinstance(request, ASGIRequest) else parts
     answer = StreamingHttpResponse(streamed, content_type="text/csv; charset=utf-8")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import orjson
-
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
     Medium,
-    RunAdapter,
     RunConfig,
     TextKind,
     Usage,
 )
-from channels_app.client_api.tool_questions import Before, Question
+from channels_app.client_api.tool_questions import AskingAdapter, Before, Question
 from core.messages import (
     ActionMessage,
     CustomMessage,
@@ -54,13 +51,12 @@ class Config(RunConfig):
     before: Before = field(default_factory=Before)
 
 
-class AgUiAdapter(RunAdapter[Frame]):
-    """Turns events into AG-UI events, for one run; `encode` makes server-sent events of them."""
+class AgUiAdapter(AskingAdapter[Frame]):
+    """Turns events into AG-UI events, for one run."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
-        self.questions: list[Question] = []
         self._opened: dict[str, int] = {}
         self._open: dict[str, TextKind] = {}
         self._ids: dict[str, str] = {}
@@ -201,11 +197,6 @@ class AgUiAdapter(RunAdapter[Frame]):
             frames += closing(kind, name)
         self._open.clear()
         return frames + self.end_calls(status)
-
-
-def encode(frame: Frame) -> bytes:
-    """Encode one event as a server-sent event."""
-    return b"data: " + orjson.dumps(frame) + b"\n\n"
 
 
 def beginning(config: Config) -> list[Frame]:

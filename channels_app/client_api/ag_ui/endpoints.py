@@ -12,9 +12,8 @@ from channels_app.client_api.acceptance import Work
 from channels_app.client_api.ag_ui import adapter, fields, resuming, threads
 from channels_app.client_api.ag_ui.threads import ORIGIN
 from channels_app.client_api.chats import ChatEndpoint, Seen
-from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.run_adapter import RunAdapter, encode
 from channels_app.client_api.run_endpoint import Accepting
-from channels_app.client_api.tool_questions import Question
 from core.database.transactions import in_thread
 from core.models import Run
 
@@ -27,7 +26,7 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
     thread = ""
     name = ""
     state: object = None
-    encoded = staticmethod(adapter.encode)
+    encoded = staticmethod(encode)
 
     @property
     def thread_id(self) -> str:
@@ -45,18 +44,13 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         config = self.config_of(**acceptance.facts_of(work), before=self.before)
         return adapter.AgUiAdapter(config)
 
-    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
-        """Give the adapter the questions with which its run ended."""
-        assert isinstance(adapted, adapter.AgUiAdapter)  # noqa: S101 - by adapter_of
-        adapted.questions = questions
-
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
         return {"X-Run-Id": work.run.public_id}
 
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""
-        return adapter.encode(adapter.error(event_stream.RESTARTS, "restarting"))
+        return encode(adapter.error(event_stream.RESTARTS, "restarting"))
 
     async def follow(self, run: Run, *, seen: int = 0) -> None:
         """Answer a run; it goes on when the client leaves."""

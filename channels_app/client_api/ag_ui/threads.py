@@ -40,13 +40,8 @@ class Found:
     questions: list[Question] = field(default_factory=list)
 
 
-def repeat_of(caller: Principal, asked: Asked) -> RepeatKey:
-    """Return the key by which a request with the same ``runId`` in a thread is the same run."""
-    return repeat_key(caller, asked.thread, asked.run_id, asked.digest)
-
-
 def repeat_key(caller: Principal, thread: str, name: str, digest: str = "") -> RepeatKey:
-    """Return the key of the ``runId`` ``name`` in a thread."""
+    """Return the key by which a request with the same ``runId`` in a thread is the same run."""
     return RepeatKey(f"ag-ui:{caller.person.pk}", body_digest(thread, name), "runId", digest)
 
 
@@ -87,7 +82,7 @@ def accept(caller: Principal, asked: Asked) -> Receipt:
             origin=ORIGIN,
             chat=asked.thread,
             wanted=asked.wanted,
-            repeat=repeat_of(caller, asked),
+            repeat=repeat_key(caller, asked.thread, asked.run_id, asked.digest),
         )
         if asked.message_id and receipt.run is not None:
             keep_id(receipt.run, asked.message_id)

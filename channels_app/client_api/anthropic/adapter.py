@@ -36,8 +36,7 @@ from channels_app.client_api.run_adapter import (
     RunConfig,
     TextKind,
     Usage,
-    final_log,
-    json_alone,
+    whole_run,
 )
 from channels_app.rendering.links import source_line
 
@@ -174,14 +173,10 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         kind, self._open = self._open[0], None
         frames: list[Frame] = []
         if kind == "thinking":
-            signature = signature_of(self.config.run_id, self._index)
+            # The same for the same block, and of no other use.
+            signature = hashlib.sha256(f"{self.config.run_id}:{self._index}".encode()).hexdigest()
             frames.append(self._delta({"type": "signature_delta", "signature": signature}))
         return [*frames, {"type": "content_block_stop", "index": self._index}]
-
-
-def signature_of(run_id: str, index: int) -> str:
-    """Return the signature of a thinking block: the same for the same one, and of no other use."""
-    return hashlib.sha256(f"{run_id}:{index}".encode()).hexdigest()
 
 
 def as_object(arguments: str) -> str:
@@ -245,10 +240,8 @@ def message(events: Iterable[Mapping[str, object]], config: Config) -> Message |
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
-    settled, _ = final_log(events)
-    settled = json_alone(settled) if config.wants_json else settled
     adapter = AnthropicAdapter(config)
-    frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
+    frames, _ = whole_run(events, adapter)
     if adapter.failure is not None:
         return adapter.failure
     found = empty_message(config)

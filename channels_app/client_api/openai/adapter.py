@@ -19,11 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import orjson
-
 from channels_app.client_api import failures
 from channels_app.client_api.openai.wire import (
-    DONE,
     Annotation,
     Chunk,
     Delta,
@@ -34,6 +31,7 @@ from channels_app.client_api.openai.wire import (
 )
 from channels_app.client_api.openai.wire import Usage as WireUsage
 from channels_app.client_api.run_adapter import (
+    DONE,
     End,
     Failure,
     ProseAdapter,
@@ -63,7 +61,7 @@ class Config(RunConfig):
 
 
 class OpenAIAdapter(ProseAdapter[Frame]):
-    """Turns events into frames, for one run; `encode` makes server-sent events of them."""
+    """Turns events into frames, for one run."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -214,11 +212,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         if self.config.include_usage:
             chunk["usage"] = None  # as the API reference says of all chunks but the last
         return chunk
-
-
-def encode(frame: Frame) -> bytes:
-    """Encode one frame as a server-sent event."""
-    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 def error_of(failure: Failure) -> ErrorFrame:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
 from channels_app.client_api.openai.wire import Completion, Delta, FinalMessage
-from channels_app.client_api.run_adapter import Failure, final_log, json_alone
+from channels_app.client_api.run_adapter import DONE, Failure, whole_run
 
 
 def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | Failure:
@@ -14,18 +14,14 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
-    settled, end = final_log(events)
-    settled = json_alone(settled) if config.wants_json else settled
     adapter = OpenAIAdapter(config)
-    frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
+    frames, end = whole_run(events, adapter)
     message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
     finish_reason = "stop"
     if adapter.failure is not None:
         return adapter.failure
     for frame in frames:
-        if frame == "[DONE]":
-            break
-        if "error" in frame:
+        if frame == DONE or "error" in frame:
             break
         for choice in frame["choices"]:
             _add(message, choice["delta"])

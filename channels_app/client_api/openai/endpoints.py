@@ -11,8 +11,8 @@ from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai import adapter, errors, fields
 from channels_app.client_api.openai.completion import completion
-from channels_app.client_api.openai.wire import DONE, Completion, Frame
-from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.openai.wire import Completion, Frame
+from channels_app.client_api.run_adapter import DONE, Failure, encode
 from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
 from core.messages import MessageDict
@@ -48,7 +48,7 @@ class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
     """``POST /v1/chat/completions``."""
 
     asked: fields.Asked
-    encoded = staticmethod(adapter.encode)
+    encoded = staticmethod(encode)
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run."""
@@ -62,7 +62,7 @@ class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
 
     def farewell(self, work: Work) -> bytes:
         """Return the last frames of a stream whose process is stopped."""
-        return adapter.encode(errors.body(503, goes_on(work))) + adapter.encode(DONE)
+        return encode(errors.body(503, goes_on(work))) + encode(DONE)
 
     async def whole(self, work: Work, log: list[MessageDict]) -> Completion | Failure:
         """Return the answer of a finished run as one completion."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict, final
 
-DONE: Literal["[DONE]"] = "[DONE]"
-
 
 class Function(TypedDict):
     """The function to call; `arguments` is a JSON text."""

@@ -118,10 +118,7 @@ class Transcriptions(PassedOn):
         return bodies.recording(body, content_type)
 
 
-class Translations(PassedOn):
+class Translations(Transcriptions):
     """``POST /v1/audio/translations``."""
 
     path = "audio/translations"
-
-    def read(self, body: bytes, content_type: str) -> Asked:
-        return bodies.recording(body, content_type)

@@ -17,6 +17,7 @@ ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develope
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 PICTURES = "The pictures of the results above:"
 LONGEST_ID = 128
+MOST_ACTION_BYTES = 100_000  # of a shell call
 MOST_REFERENCES = 200
 
 
@@ -97,7 +98,7 @@ class Reader:
     def shell_call(self, item: Json, where: str) -> None:
         """Add a command for the client's shell."""
         action = item.get("action")
-        if not isinstance(action, dict) or is_too_big(action):
+        if not isinstance(action, dict) or len(orjson.dumps(action)) > MOST_ACTION_BYTES:
             raise refused("must be an object", f"{where}.action")
         wanted = ("command", "working_directory", "timeout_ms")
         given = {name: action[name] for name in wanted if action.get(name) is not None}
@@ -166,11 +167,6 @@ def given_id(value: Any, where: str) -> str:
     if not 0 < len(found) <= LONGEST_ID:
         raise refused(f"must have 1 to {LONGEST_ID} characters", where)
     return found
-
-
-def is_too_big(value: Json) -> bool:
-    """Return whether the action of a shell call is out of all proportion."""
-    return len(orjson.dumps(value)) > 100_000
 
 
 def part(value: Any, where: str, *, with_pictures: bool) -> Json:

@@ -114,11 +114,6 @@ def check_reasoning(caller: Principal, asked: Asked) -> None:
         reasoning.decrypt(sealed, where, person=person.pk)
 
 
-def show_encrypted(run: Run) -> None:
-    """Let the reasoning of this copy of a run be shown encrypted; nothing is stored."""
-    run.options[KEPT]["encrypts"] = True
-
-
 def work_of(run: Run) -> Work:
     """Return a stored response as work; it goes on when the client leaves."""
     language = run.user.language or run.options[KEPT]["language"]

@@ -15,14 +15,14 @@ from typing import Literal
 import orjson
 
 from channels_app.client_api.run_adapter import (
+    DONE,
     End,
     Failure,
     Medium,
-    RunAdapter,
     RunConfig,
     TextKind,
 )
-from channels_app.client_api.tool_questions import Before, Question
+from channels_app.client_api.tool_questions import AskingAdapter, Before, Question
 from channels_app.rendering.links import is_web_url
 from core.agent.calling import parsed
 from core.messages import (
@@ -39,7 +39,6 @@ from core.messages import (
 Chunk = dict[str, object]
 Frame = Chunk | Literal["[DONE]"]
 
-DONE: Literal["[DONE]"] = "[DONE]"
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 MEDIA_TYPES = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
 BY_GATEWAY: Chunk = {"providerExecuted": True, "dynamic": True}
@@ -70,13 +69,12 @@ class _State(Chunk):
     """A part of a message that grows: the next state replaces it."""
 
 
-class UiStreamAdapter(RunAdapter[Frame]):
-    """Turns events into chunks, for one run; `encode` makes server-sent events of them."""
+class UiStreamAdapter(AskingAdapter[Frame]):
+    """Turns events into chunks, for one run."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
-        self.questions: list[Question] = []
         self._parts: dict[str, _Part] = {}
 
     def begin(self) -> list[Frame]:
@@ -215,11 +213,6 @@ class UiStreamAdapter(RunAdapter[Frame]):
         for key, part in self._parts.items():
             frames += self._close_part(part, key.split(":", 1)[0])
         return frames + self.end_calls(status)
-
-
-def encode(frame: Frame) -> bytes:
-    """Encode one frame as a server-sent event."""
-    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 def asked(question: Question) -> list[Frame]:

@@ -11,9 +11,9 @@ from channels_app.asgi.principal import Principal
 from channels_app.client_api import acceptance, chats, tool_questions
 from channels_app.client_api.acceptance import Ask, Said, Work
 from channels_app.client_api.chats import ChatEndpoint
-from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.run_adapter import DONE, encode
 from channels_app.client_api.run_endpoint import Accepting
-from channels_app.client_api.tool_questions import Question, Resumed
+from channels_app.client_api.tool_questions import Resumed
 from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt
 from channels_app.tool_requests import deciding
@@ -31,7 +31,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
 
     # The answer goes on in the client's message that has the calls of the paused run.
     continues = False
-    encoded = staticmethod(adapter.encode)
+    encoded = staticmethod(encode)
 
     @property
     def chat_id(self) -> str:
@@ -49,11 +49,6 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         )
         return adapter.UiStreamAdapter(config)
 
-    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
-        """Give the adapter the questions with which its run ended."""
-        assert isinstance(adapted, adapter.UiStreamAdapter)  # noqa: S101 - by adapter_of
-        adapted.questions = questions
-
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
         return {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
@@ -62,7 +57,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         """Return the last chunks of a stream whose process is stopped."""
         name = work.run.public_id
         text = f"{event_stream.RESTARTS} Reload to see the rest of the answer ({name})."
-        return adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
+        return encode({"type": "error", "errorText": text}) + encode(DONE)
 
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
@@ -99,7 +94,9 @@ class Chat(Accepting, UiEndpoint):
                     return
             await chat_messages.fetch_pictures(asked.messages)
             receipt = await in_thread(accept, self.caller, asked)
-            await self.stream_run(chats.work_of(receipt.run, language=self.request.language()))
+            if receipt.run is None:  # its session was closed meanwhile
+                raise RefusedError(404, "This chat does not exist.", field="id")
+            await self.stream_run(Work(run=receipt.run, language=self.request.language()))
 
     async def go_on(self, asked: fields.Asked, resumed: Resumed) -> None:
         """Answer the run that goes on, or what is still open."""
@@ -110,7 +107,7 @@ class Chat(Accepting, UiEndpoint):
             return
         frames = adapter.waiting(asked.message_id, resumed.open)
         for outcome in sorted(set(resumed.problems.values())):
-            frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, adapter.DONE]
+            frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, DONE]
         await self.stream_frames(frames, adapter.HEADERS)
 
 

@@ -18,7 +18,7 @@ from pytest_django import Settings
 from allowlist import unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app.base import ChannelError
-from channels_app.intake.inbound import let_in
+from channels_app.intake.decisions import let_in
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.ops import restored

@@ -978,5 +978,5 @@ def test_messages_that_are_let_in_without_their_request_run_all_the_same(
     row = InboundMessage.objects.get()
     row.user, row.state = guest, InboundMessage.State.RECEIVED
     row.save()
-    inbound.let_in("gone", [row])
+    decisions.let_in("gone", [row])
     assert runs() == ["hello"]

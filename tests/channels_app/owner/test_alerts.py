@@ -26,7 +26,7 @@ from pytest_django import Settings
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.memory.channel import PLATFORM
-from channels_app.owner import alert_checks, alerts, outages
+from channels_app.owner import alert_checks, alerts, notices
 from channels_app.worker.runner import Runner
 from core.conversations import runs
 from core.lib import encryption
@@ -194,7 +194,7 @@ def test_x81_a_kill_while_it_is_told_leaves_nothing_half_done(
     for minute, state in ((5, "begin"), (9, "end")):
         free(9 if state == "begin" else 50)
         with monkeypatch.context() as patched:
-            patched.setattr(outages, "notify", die)
+            patched.setattr(notices, "notify", die)
             with pytest.raises(KeyboardInterrupt):
                 alerts.look(now=now + minute * MINUTE)
         assert Alert.objects.filter(told_at=None).exists() is (state == "begin")

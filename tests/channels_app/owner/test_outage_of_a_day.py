@@ -45,7 +45,7 @@ def test_a5_twelve_hours_without_a_channel_lose_no_notice_and_repeat_none(
     say(account=account, sender="999", chat="999", text="let me in", message_id="1", now=now)
     notices.trouble(account=account, chat="556", trouble="blocked", words="403")
     with transaction.atomic():
-        outages.notify(lambda: "No backup was made.", key="notice:backup:1:failed")
+        notices.notify(lambda: "No backup was made.", key="notice:backup:1:failed")
     outages.given_up(delivery=Delivery(account=account, dedupe_key="answer:1:0"))
     until(lambda: Delivery.objects.filter(tries__gt=0).exists())
     for hours in (3, 6, 9, 12):

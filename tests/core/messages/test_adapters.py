@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channels_app.asgi.event_stream import sse
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, TraceLink, error_of
 from channels_app.client_api.openai.completion import completion
-from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.run_adapter import Failure, encode
 from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.http_api.adapter import Frame, InboundAdapter, progress
 from channels_app.rendering.answer import Answer, answer_of, reply
@@ -73,7 +73,7 @@ def whole_completion(log: list[Event], **config: Any) -> Any:
 def ui(log: list[Event], **config: Any) -> dict[str, Any]:
     converter = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", **config))
     frames = [f for event in log for f in converter.feed(event)] + converter.close()
-    assert all(ui_stream.encode(frame).startswith(b"data: ") for frame in frames)
+    assert all(encode(frame).startswith(b"data: ") for frame in frames)
     return ui_client(frames)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, encode
+from channels_app.asgi.event_stream import sse
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter
+from channels_app.client_api.run_adapter import encode
 from channels_app.rendering.links import Links
 from channels_app.webchat import adapter as webchat
 from core.messages import (
@@ -119,10 +121,10 @@ def test_m3_cui_passes_messages_through(vector: dict[str, Any]) -> None:
         webchat.frame(event, run_id="r1", seq=seq, after=seq - 1)
         for seq, event in enumerate(vector["inputs"], start=1)
     ]
-    sse = b"".join(map(webchat.encode, frames)).decode()
-    sent = [orjson.loads(line[6:]) for line in sse.split("\n") if line.startswith("data: ")]
+    stream = b"".join(sse(each, seq=each["seq"]) for each in frames).decode()
+    sent = [orjson.loads(line[6:]) for line in stream.split("\n") if line.startswith("data: ")]
     assert subset(vector["expect"]["frames"], sent)
-    assert re.findall(r"^id: (\d+)$", sse, re.MULTILINE) == ["1", "2", "3"]
+    assert re.findall(r"^id: (\d+)$", stream, re.MULTILINE) == ["1", "2", "3"]
 
 
 @of_kind("cui_client_merge")
