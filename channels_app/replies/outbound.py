@@ -243,7 +243,7 @@ class Slot:
             account_id=delivery.account_id,
             chat=chat,
             pace=channel.pace,
-            is_group=channel.is_group(chat),
+            is_group=registry.is_group(channel, chat),
             most=PATIENCE_SECONDS,
         )
         return self.seconds <= 0

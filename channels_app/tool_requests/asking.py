@@ -191,7 +191,7 @@ def chat_of(row: ToolCall) -> str:
     session = row.run.session
     channel = registry.get(session.account.channel)
     name = channel.name if channel is not None else session.account.channel
-    is_group = channel is not None and channel.is_group(session.chat)
+    is_group = channel is not None and registry.is_group(channel, session.chat)
     group = f", {one_line(session.chat, 40)}" if is_group else ""
     return f"{name}{group}"
 
