@@ -475,10 +475,13 @@ def _evict_surplus() -> None:
     for state in EVICTED:
         if surplus <= 0:
             return
-        oldest = UnknownRequest.objects.filter(state=state).order_by("last_seen_at")[:surplus]
-        for row in oldest:
+        rows = UnknownRequest.objects.filter(state=state)
+        oldest = list(rows.order_by("last_seen_at").values_list("pk", flat=True)[:surplus])
+        # Before its messages, as a decision; one that is being decided stays.
+        locked = list(rows.filter(pk__in=oldest).order_by("pk").select_for_update(skip_locked=True))
+        for row in locked:
             held_messages.of(row).delete()
-        gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in oldest]).delete()
+        gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in locked]).delete()
         surplus -= gone
 
 

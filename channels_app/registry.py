@@ -32,6 +32,17 @@ def get(channel_id: str) -> Channel | None:
     return own(channel_id) if channel_id in CHANNELS else installed().found.get(channel_id)
 
 
+def is_group(channel: Channel, chat: str) -> bool:
+    """Return whether a chat has several members; True where its channel fails to tell: to a group
+    less is written.
+    """
+    try:
+        return channel.is_group(chat)
+    except Exception:  # another package's: notices also go to other channels
+        logger.exception("the channel %s cannot tell a group", channel.id)
+        return True
+
+
 @cache
 def own(channel_id: str) -> Channel:
     channel: Channel = import_string(CHANNELS[channel_id])

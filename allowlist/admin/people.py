@@ -26,7 +26,15 @@ from allowlist import link_codes, revocation, sign_in
 from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
-from core.admin.base import ModelForm, PlainForm, ThemedInline, annotated, badge, visible_line
+from core.admin.base import (
+    ChangedFieldsOnly,
+    ModelForm,
+    PlainForm,
+    ThemedInline,
+    annotated,
+    badge,
+    visible_line,
+)
 from core.conversations.schedules.rule_text import RuleError
 from core.conversations.schedules.zones import zone_named
 from core.database import transactions
@@ -107,8 +115,8 @@ class NewUserForm(ModelForm[User]):
         fields = ("username", "display_name", "only_listed")
 
 
-class PersonForm(_UserForm):
-    """A person; their time zone is one that exists."""
+class PersonForm(ChangedFieldsOnly, _UserForm):
+    """A person; their time zone is one that exists. An old page lets no one in again."""
 
     def clean_time_zone(self) -> str:
         """Return the IANA name of the time zone; empty for none."""

@@ -93,15 +93,22 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
         """Forget what belongs to another address or another way to sign in."""
         if "url" in form.changed_data:
             obj.protocol = ""
-        moved = bool({"url", "authentication", "client_id"} & set(form.changed_data))
-        if moved:
+        if is_moved(form):
             obj.registration = ""
-        super().save_model(request, obj, form, change)
-        if moved and change and isinstance(request.user, User):
+        if is_moved(form) and change and isinstance(request.user, User):
+            # The server and the calls, before the version that its change raises.
+            list(McpServer.objects.select_for_update(no_key=True).filter(pk=obj.pk))
             for begun in sign_ins.open_at(obj):
                 signing_in.decline(begun, by=request.user)
-            # No token is sent to another address than the one that it was given for.
-            found = obj.connections.select_related("user", "server")
+        super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
+        """Remove the accounts of another address: no token is sent to another one than that for
+        which it was given. That is written to the audit, and so comes last.
+        """
+        super().save_related(request, form, formsets, change)
+        if is_moved(form) and change and isinstance(request.user, User):
+            found = form.instance.connections.select_related("user", "server")
             signing_in.remove(found, by=request.user, now=timezone.now())
 
     def page_context(self, request: HttpRequest, row: McpServer) -> dict[str, Any]:
@@ -208,6 +215,11 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
             else:
                 messages.success(request, f"{visible_line(tool.name)} is on.")
         return HttpResponseRedirect(page_of(row))
+
+
+def is_moved(form: Any) -> bool:
+    """Return whether a form changes the address, or how it is signed in to."""
+    return bool({"url", "authentication", "client_id"} & set(form.changed_data))
 
 
 def show_test(request: HttpRequest, row: McpServer) -> None:

@@ -26,6 +26,7 @@ WORDS = {
     "429": "Too many requests; see `Retry-After`.",
     "502": "The model failed.",
     "503": "Temporarily unavailable; see `Retry-After`.",
+    "507": "The disk of the gateway cannot take the file.",
     "504": "The answer takes too long.",
     "529": "The model's server, or the gateway, is overloaded; see `Retry-After`.",
 }

@@ -9,6 +9,7 @@ is each one while messages that were sent after the copy of a restored database 
 import asyncio
 import logging
 
+from channels_app import registry
 from channels_app.base import Account, Block, Channel, ChannelError, Deletes, FindsSent
 from channels_app.delivery.rate_limit import pacer
 from channels_app.delivery.secret_blocks import as_sent
@@ -118,7 +119,7 @@ class Search:
             account_id=row.account_id,
             chat=chat,
             pace=self.channel.pace,
-            is_group=self.channel.is_group(chat),
+            is_group=registry.is_group(self.channel, chat),
             most=most,
             kind="search",
         )

@@ -222,6 +222,11 @@ async def understood(
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": told(item, replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
+    except OSError:
+        logger.exception("a medium could not be stored")
+        note = str(storage.NOT_STORED)
+        words = {"text": told(item, replace(medium, failed=True, note=note))}
+        return {**words, "refused": note}
     kind = kind_of(item["kind"], stored)
     medium = replace(
         medium, kind=kind, file=f"/files/{stored.public_id}", name=medium.name or stored.name

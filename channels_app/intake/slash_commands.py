@@ -284,7 +284,7 @@ def link(asked: Asked) -> str:
             "Codes are given in the menu of the web chat, and in private chats of messengers."
         )
     channel = registry.get(asked.message.account.channel)
-    if channel is None or channel.is_group(asked.message.chat):
+    if channel is None or registry.is_group(channel, asked.message.chat):
         return gettext("Ask me in a private chat: anyone who reads the code can use it.")
     try:
         code = link_codes.make(

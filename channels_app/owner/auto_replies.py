@@ -54,7 +54,7 @@ def text(account: ChannelAccount, name: str, default: str) -> str:
 def send(request: UnknownRequest, *, key: str, line: str) -> None:
     """Send ``line`` to the sender's chat, once for ``key``; never to a group."""
     channel = registry.get(request.account.channel)
-    if channel is None or not request.chat or channel.is_group(request.chat):
+    if channel is None or not request.chat or registry.is_group(channel, request.chat):
         return
     outbox.enqueue_in_chat(
         key=key[:200],

@@ -77,7 +77,9 @@ def target(owner: User, account: ChannelAccount, chat: str, thread: str) -> Targ
     chat whose last sender is no longer the owner.
     """
     channel = registry.get(account.channel)
-    if channel is None or not chat or channel.is_group(chat) or not sending.can_push(account):
+    if channel is None or not chat or registry.is_group(channel, chat):
+        return None
+    if not sending.can_push(account):
         return None
     if not is_theirs(owner, account, chat):
         return None

@@ -85,10 +85,7 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     if Capability.EDIT not in channel.capabilities:
         said = partial_answer(run)
         payloads, final = after_partial_answer(run, said, payloads), len(said)
-    if Capability.WHOLE in channel.capabilities:
-        payloads = with_images(payloads, outcome.images)
-    else:
-        payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
+    payloads = with_attachments(channel, payloads, outcome)
     for index, payload in enumerate(payloads):
         if index >= final:
             delivery = put_block(run=run, index=index, payload=payload)
@@ -187,6 +184,14 @@ def spoken(run: Run, outcome: Outcome) -> str:
     return text if text or outcome.images or outcome.files else words.nothing
 
 
+def with_attachments(channel: Channel, payloads: list[Block], outcome: Outcome) -> list[Block]:
+    """Return the blocks of an answer with its images and files, as its channel takes them."""
+    if Capability.WHOLE in channel.capabilities:
+        return with_images(payloads, outcome.images)
+    takes_files = Capability.FILES in channel.capabilities
+    return [*payloads, *attachments(outcome, takes_files=takes_files)]
+
+
 def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
     """Return the images and files of an answer, each as a message of its own ([T7]).
 
@@ -243,7 +248,7 @@ class Slot:
             account_id=delivery.account_id,
             chat=chat,
             pace=channel.pace,
-            is_group=channel.is_group(chat),
+            is_group=registry.is_group(channel, chat),
             most=PATIENCE_SECONDS,
         )
         return self.seconds <= 0

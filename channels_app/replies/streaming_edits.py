@@ -141,7 +141,7 @@ class Live:
 
     def _interval(self) -> float:
         pace = self.channel.pace
-        group = self.channel.is_group(self.run.route["chat"])
+        group = registry.is_group(self.channel, self.run.route["chat"])
         return pace.group_edit_seconds if group else pace.edit_seconds
 
     async def _show(self) -> None:
@@ -230,7 +230,7 @@ class Live:
             account_id=self.run.session.account_id,
             chat=chat,
             pace=self.channel.pace,
-            is_group=self.channel.is_group(chat),
+            is_group=registry.is_group(self.channel, chat),
             most=self._interval(),
             kind=kind,
         )

@@ -59,4 +59,4 @@ def check(*, session: ChatSession, grant: Grant, now: datetime) -> None:
 def is_group(session: ChatSession) -> bool:
     """Return whether the chat of a session has several members."""
     channel = registry.get(session.account.channel)
-    return channel is not None and channel.is_group(session.chat)
+    return channel is not None and registry.is_group(channel, session.chat)

@@ -120,8 +120,8 @@ def take_again(account: Account, *, raw: bytes) -> str:
 
 
 def take_or_keep(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
-    """Process a fetched update; one on which that fails is quarantined, as it would hold up all
-    later ones for ever. Raises OperationalError or InterfaceError while the database is away.
+    """Process an update; one on which that fails is quarantined, as it would hold up all later
+    ones. Raises OperationalError or InterfaceError while the database is away.
     """
     try:
         return take(row=row, bot=bot, value=value, raw=raw)

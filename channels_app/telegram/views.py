@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -14,7 +15,7 @@ from channels_app.base import Account, ChannelError
 from channels_app.delivery import sending
 from channels_app.telegram import receive
 from core.database.batching import in_shared_transaction
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
@@ -51,9 +52,13 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
         bot = await receive.bot_for(known.account, [value])
     except ChannelError as error:  # Telegram sends the update again
         raise RefusedError(503, "The bot's name is not known yet.") from error
-    outcome = await in_shared_transaction(
-        partial(receive.take, row=known.row, bot=bot, value=value, raw=raw)
-    )
+    given: dict[str, Any] = {"row": known.row, "bot": bot, "value": value, "raw": raw}
+    try:
+        outcome = await in_shared_transaction(partial(receive.take, **given))
+    except AWAY:
+        raise
+    except Exception:  # noqa: BLE001 - by itself once more, and logged there
+        outcome = await in_thread(partial(receive.take_or_keep, **given))
     return json_response(200, {"ok": True, "outcome": outcome})
 
 

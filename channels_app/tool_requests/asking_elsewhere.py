@@ -51,7 +51,7 @@ def move(call: ToolCall, delivery: Delivery) -> None:
     """
     with atomic_write():
         row = tool_calls.locked(call)
-        if row.state != ToolCall.State.WAITING or row.asked_of is None:
+        if row is None or row.state != ToolCall.State.WAITING or row.asked_of is None:
             return
         given_up = Delivery.objects.filter(
             pk=delivery.pk,

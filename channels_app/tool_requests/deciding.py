@@ -95,6 +95,8 @@ def decide(
         return Decision("gone")
     with atomic_write():
         row = tool_calls.locked(found)
+        if row is None:
+            return Decision("gone")
         outcome = judged(row, digest=digest, by=by, now=now)
         if outcome is None and row.kind == ToolCall.Kind.SIGN_IN and choice != "deny":
             outcome = "sign_in"

@@ -184,7 +184,7 @@ def complete(
     with atomic_write():
         # Before the rest, as the admin's form does, which then ends the sign-ins and accounts.
         server = McpServer.objects.select_for_update(no_key=True).filter(pk=row.server_id).first()
-        calls = [tool_calls.locked(each) for each in waiting_for(row)]
+        calls = [call for each in waiting_for(row) if (call := tool_calls.locked(each))]
         fresh = McpSignIn.objects.select_related("server", "user").filter(pk=row.pk).first()
         is_same = server is not None and kept["ground"] == sign_ins.ground_of(server)
         if not is_same or fresh is None or not sign_ins.may_open(fresh, by, now):
@@ -243,7 +243,7 @@ def decline(row: McpSignIn, *, by: User) -> None:
     with atomic_write(joins=True):
         for each in ToolCall.objects.filter(sign_in=row, state=ToolCall.State.WAITING):
             call = tool_calls.locked(each)
-            if call.state == ToolCall.State.WAITING:
+            if call is not None and call.state == ToolCall.State.WAITING:
                 tool_calls.deny(call=call, by=by.pk)
                 deciding.show(call)
         sign_ins.end(row)

@@ -122,6 +122,27 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
             yield
 
 
+class ChangedFieldsOnly:
+    """Mixin of a model form that stores the fields of which the page showed another value: what
+    others have changed since then stays. A form that was sent without those values stores all.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        form: Any = self
+        told = not form.is_bound or any(
+            form.add_initial_prefix(f) in form.data for f in form.fields
+        )
+        for field in form.fields.values():
+            field.show_hidden_initial = told
+
+    def _post_clean(self) -> None:
+        form: Any = self
+        for name in set(form.cleaned_data) - set(form.changed_data):
+            del form.cleaned_data[name]
+        super()._post_clean()  # type: ignore[misc]  # a mixin of ModelForm
+
+
 class ThemedInline(_TabularInline[M, P], Generic[M, P]):
     """Rows of another table on a page."""
 

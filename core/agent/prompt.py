@@ -211,7 +211,10 @@ def prepare(
     rules = instructions(run, known)
     if run.options.get("schedule"):
         rules = f"{rules}\n\n{SCHEDULED}"
-    if context := run.options.get("client_context"):
+    # A run of a client that waits since before an update has the old name; a bridge's words, which
+    # are none for the model, have that too.
+    waited = run.options.get("context") if "model_options" in run.options else None
+    if context := run.options.get("client_context") or waited:
         rules = f"{rules}\n\n{context}"
     own: list[ChatMessage] = run.options.get("messages") or []
     is_alone = bool(own and run.options.get("model_only"))

@@ -157,11 +157,12 @@ def waiting() -> QuerySet[ToolCall]:
     return rows.select_related(*PARTS)
 
 
-def locked(call: ToolCall) -> ToolCall:
-    """Return a call anew, with its pause locked until the end of the transaction."""
+def locked(call: ToolCall) -> ToolCall | None:
+    """Return a call anew, with its pause locked until the end of the transaction; None where its
+    chat was deleted meanwhile.
+    """
     list(RunPause.objects.select_for_update(no_key=True).filter(run_id=call.run_id))
-    rows = ToolCall.objects.select_related(*PARTS)
-    return rows.get(pk=call.pk)
+    return ToolCall.objects.select_related(*PARTS).filter(pk=call.pk).first()
 
 
 def allow(*, call: ToolCall, by: int, scope: str, arguments: str | None = None) -> None:

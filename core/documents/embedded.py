@@ -115,8 +115,9 @@ def chart_lines(root: Any) -> list[str]:
 def points(series: Any, *names: str) -> dict[int, str]:
     """Return the values of a part of a series, by their places."""
     return {
-        int(point.get("idx", "0")): point.findtext(f"{CHART}v") or ""
+        place: point.findtext(f"{CHART}v") or ""
         for name in names
         for found in series.iterfind(f"{CHART}{name}")
         for point in reversed(list(found.iter(f"{CHART}pt")))  # of several levels the first
+        if (place := numbering.whole(point.get("idx", "0"), -1)) >= 0
     }

@@ -39,6 +39,7 @@ NOT_SHARED = (
     "copy that was not restored, are missing here."
 )
 SENT, MADE = quota.SENT, "made"
+NOT_STORED = gettext_lazy("The gateway could not store the file: its disk may be full.")
 # One text for both cases: it must not reveal which addresses were once valid.
 NO_LINK = gettext_lazy("This link is invalid: it was changed, or it has expired.")
 

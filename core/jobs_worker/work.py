@@ -39,8 +39,8 @@ async def perform(job: Job) -> None:
     """
     folder = folder_of(job)
     shutil.rmtree(folder.parent, ignore_errors=True)  # files of earlier attempts
-    folder.mkdir(parents=True, mode=0o700)
     try:
+        folder.mkdir(parents=True, mode=0o700)
         host = await in_thread(Host, job=job, folder=folder)
         result = await WORK[job.tool](job, host)
         made = [kept(each, folder) for each in result.files]
@@ -59,9 +59,10 @@ async def perform(job: Job) -> None:
         await failed(job, TOO_MUCH_MEMORY)
     except AWAY:
         raise  # the job is begun again, and repeats no question to the model
-    except Exception:
+    except Exception as error:
         logger.exception("a job failed")
-        await failed(job, BROKEN)
+        is_full = isinstance(error, OSError) and error.errno in disk.FULL
+        await failed(job, str(storage.NOT_STORED) if is_full else BROKEN)
 
 
 async def by_plugin(job: Job, host: Host) -> PluginResult:

@@ -7,6 +7,8 @@ from pathlib import Path
 # Of a folder, where a disk knows nothing of that: shared folders of virtual machines, for example.
 NOT_FOR_FOLDERS = (errno.EINVAL, errno.EBADF)
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 def sync(path: Path) -> None:
     """Write a file, or the names in a folder, to the disk."""

@@ -372,11 +372,13 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
     try:
         for choice in chunk.get("choices") or ():
             found += of_choice(choice)
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        raise BadStreamError("a chunk has another form") from error
+    # Usage that cannot be read is estimated: it is not worth the answer.
+    with suppress(AttributeError, TypeError, ValueError):
         usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
         if usage:
             found.append(usage_of(usage))
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise BadStreamError("a chunk has another form") from error
     return found
 
 

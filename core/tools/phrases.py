@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from core.lib.interface_language import spoken
@@ -16,6 +17,8 @@ from core.tools.sentences import SENTENCES as SENTENCES
 
 # The languages besides English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
+# A number as English writes it: 100,000 or $5.00.
+ENGLISH = re.compile(r"(\$?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<=\$)\d+\.\d+)")
 SLOT = re.compile(r"\{[012]\}")
 VARIES = {
     r"\{0\}": "(?P<v0>.+)",
@@ -66,8 +69,18 @@ def in_language(text: str, language: str) -> str:
         found = pattern.fullmatch(text)
         if found is not None:
             parts = found.groupdict()
-            return translated(english, language).format(*map(parts.get, ("v0", "v1", "v2")))
+            with spoken(language):
+                said = {name: as_number(part) for name, part in parts.items()}
+            return translated(english, language).format(*map(said.get, ("v0", "v1", "v2")))
     return text
+
+
+def as_number(text: str) -> str:
+    """Return a text as the active language writes it if it is a number; else unchanged."""
+    found = ENGLISH.fullmatch(text)
+    if found is None:
+        return text
+    return found[1] + number_format(found[2].replace(",", ""), force_grouping=True)
 
 
 def translated(english: str, language: str) -> str:

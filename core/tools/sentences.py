@@ -91,6 +91,7 @@ SENTENCES = (
     gettext_noop("This could not be finished; please ask again."),
     gettext_noop("This needed more memory than a task may take."),
     gettext_noop("Something went wrong in the gateway."),
+    gettext_noop("The gateway could not store the file: its disk may be full."),
     gettext_noop("The document was not found."),
     gettext_noop("Send me the document or the text, and ask again."),
     gettext_noop("There is nothing to summarize."),

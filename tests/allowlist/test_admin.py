@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from axes.models import AccessAttempt
 from django.contrib import admin
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
@@ -58,6 +58,7 @@ from core.models import (
 from core.providers import catalogue
 from tests.allowlist.conftest import MakeUser, identities
 from tests.allowlist.in_parallel import run_in_parallel
+from tests.channels_app.admin.conftest import shown_fields
 
 pytestmark = pytest.mark.django_db
 
@@ -598,6 +599,26 @@ def test_a9_deactivating_a_user_cancels_their_runs(owner_client: Client, convers
     entry = AuditEntry.objects.get(action="user.changed")
     assert entry.data["is_active"] == [True, False]
     assert entry.data["display_name"] == ["", "Ann"]
+
+
+def test_an_old_page_of_a_person_takes_back_nothing_that_it_does_not_change(
+    owner_client: Client,
+) -> None:
+    """It made people active again, and owners."""
+    person = User.objects.create(username="guest", is_owner=True)
+    role = Group.objects.create(name="Helpers")
+    address = reverse("admin:core_user_change", args=[person.pk])
+    answer = owner_client.get(address)
+    hidden = r'name="(initial-[a-z_]+)" value="([^"]*)"'
+    sent = {**shown_fields(answer), **dict(re.findall(hidden, answer.content.decode()))}
+    User.objects.filter(pk=person.pk).update(is_active=False, is_owner=False, language="de")
+    person.groups.add(role)
+    owner_client.post(address, {**sent, "display_name": "Ada"})
+    person.refresh_from_db()
+    assert (person.display_name, person.is_active, person.is_owner) == ("Ada", False, False)
+    assert (person.language, list(person.groups.all())) == ("de", [role])
+    changed = AuditEntry.objects.filter(action="user.changed").latest("id").data
+    assert changed == {"display_name": ["", "Ada"]}
 
 
 def test_a_new_person_has_no_password_and_is_only_listed(owner_client: Client) -> None:

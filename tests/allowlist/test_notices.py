@@ -22,6 +22,7 @@ from channels_app.intake.inbound import receive_personal, receive_sender
 from channels_app.owner import notice_targets, notices, outages
 from channels_app.webchat import calls
 from channels_app.worker.runner import Runner
+from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.models import (
     ChannelAccount,
@@ -66,6 +67,33 @@ def test_a4_owners_get_the_notice_and_a_more_recent_guest_does_not(
     speaks_from(make_user("guest", im=["556"]), telegram, "556")
     record_request(telegram, now)
     assert [row.target["chat"] for row in Delivery.objects.all()] == ["555"]
+
+
+@pytest.mark.parametrize("broken", ["is_group", "can_push"])
+def test_a5_a_channel_that_breaks_takes_no_notice_from_the_others(
+    telegram: ChannelAccount,
+    owner: User,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+) -> None:
+    """The stranger's message was lost too: it is stored in the transaction of its notice."""
+
+    def fail(*_: object) -> bool:
+        raise ValueError("a bug of another package")
+
+    diary = ChannelAccount.objects.create(channel="diary", name="main")
+    plugin = SimpleNamespace(
+        id="diary", is_group=lambda _: False, outbound=SimpleNamespace(can_push=lambda _: True)
+    )
+    monkeypatch.setattr(plugin if broken == "is_group" else plugin.outbound, broken, fail)
+    get = registry.get
+    monkeypatch.setattr(registry, "get", lambda name: plugin if name == "diary" else get(name))
+    for account in (diary, telegram):
+        inbox.open_session(user=owner, account=account, chat="555")
+    speaks_from(owner, diary, "555")
+    record_request(telegram, now)
+    assert [row.account for row in Delivery.objects.all()] == [telegram]
 
 
 def test_a_lasting_problem_is_reported_once_a_day(

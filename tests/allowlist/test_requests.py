@@ -14,6 +14,7 @@ from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import Hold, MakeUser
 from tests.allowlist.in_parallel import run_in_parallel
+from tests.statements import before_each
 
 pytestmark = pytest.mark.django_db
 
@@ -463,6 +464,19 @@ def test_a5_the_rows_are_bounded_and_the_least_useful_go_first(
     assert "3" not in senders
     assert {"4", "12"} <= set(senders)
     assert not InboundMessage.objects.filter(sender="3").exists()
+
+
+def test_a5_a_request_that_is_decided_meanwhile_is_not_evicted(
+    telegram: ChannelAccount, now: datetime, settings: Settings
+) -> None:
+    """Its row is locked before its messages, as by its decision."""
+    settings.UNKNOWN_REQUESTS_MAX = 1
+    row = record_request(telegram, now, sender="1")
+    decided = UnknownRequest.objects.filter(pk=row.pk)
+    with before_each('"id" IN', lambda: decided.update(state="blocked")) as found:
+        record_request(telegram, now, sender="2")
+    assert 'FROM "allowlist_unknownrequest"' in found[0]
+    assert decided.exists()
 
 
 def test_a5_a_sender_approved_meanwhile_stays_approved(

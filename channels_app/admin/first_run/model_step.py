@@ -206,9 +206,10 @@ def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
     add_errors(form, examination)
     if not examination.ok:
         return False
-    form.provider.offered_models = [each.name for each in examination.models]
-    form.provider.checked_at, form.provider.check_result = now, ""
-    store(form.provider, name, facts_of(examination), owner=owner, now=now)
+    provider, _ = provider_of(form.cleaned_data)  # anew: it may have been changed meanwhile
+    provider.offered_models = [each.name for each in examination.models]
+    provider.checked_at, provider.check_result = now, ""
+    store(provider, name, facts_of(examination), owner=owner, now=now)
     return True
 
 

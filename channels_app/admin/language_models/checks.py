@@ -63,7 +63,9 @@ def learned(model: LanguageModel, found: Examination) -> dict[str, object]:
     """Fill in what a test found out about a model and its row does not say; return it."""
     values: dict[str, object] = {}
     with atomic_write():
-        row = LanguageModel.objects.select_for_update().get(pk=model.pk)
+        row = LanguageModel.objects.select_for_update().filter(pk=model.pk).first()
+        if row is None:  # deleted while it was tested
+            return values
         for name in ("context_tokens", "can_see_images"):
             if getattr(row, name) is None and getattr(found, name) is not None:
                 values[name] = getattr(found, name)

@@ -1,15 +1,19 @@
 """A question that cannot be delivered is asked in the next place of who decides (V9)."""
 
+from functools import partial
+
 import pytest
 from django.db.models.functions import Now
 
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.tool_requests import asking, deciding
+from channels_app.tool_requests import answers, asking, deciding
 from channels_app.worker.runner import Runner
 from core.conversations import outbox
+from core.conversations.runs import Outcome
 from core.conversations.tool_calls import Asked
 from core.database import transactions
 from core.database.transactions import atomic_write
+from core.files import storage
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -51,6 +55,34 @@ def ask(guest: User, *, of_person: bool = False) -> ToolCall:
 def questions(local: Local, account: str, chat: int = 555) -> list[str]:
     """Return the questions that a bot shows."""
     return [each for each in local.texts(chat, account=account) if "send_mail" in each]
+
+
+def test_the_answer_that_goes_on_elsewhere_brings_its_pictures_and_files(
+    runner: Runner, local: Local, owner: User
+) -> None:
+    """Its program has its response already: they were lost."""
+    local.say("hello", user=555)
+    until(lambda: local.texts(555))
+    made = storage.keep(user=owner, name="a.txt", content=b"a", origin=storage.MADE)
+    outcome = Outcome(
+        state="succeeded",
+        text="Here.",
+        images=["data:image/png;base64,iVBORw0KGgo="],
+        files=[{"id": made.public_id, "name": made.name}],
+    )
+    with atomic_write():
+        run = Run.objects.create(
+            session=ChatSession.objects.create(user=owner, account=builtin_account("http")),
+            user=owner,
+            text="Draw it.",
+            state="succeeded",
+            result={"images": outcome.images},
+            options={"continues": 1},
+        )
+        answers.put_elsewhere(run, outcome)
+    shown = partial(local.api.shown, local.tokens["main"], 555)
+    until(lambda: [each.kind for each in shown()][-3:] == ["text", "photo", "document"])
+    assert [each.file for each in shown()[-2:]] == [b"\x89PNG\r\n\x1a\n", b"a"]
 
 
 def test_v9_a_question_behind_a_blocked_bot_comes_from_the_next_one(

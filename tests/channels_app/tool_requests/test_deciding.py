@@ -250,6 +250,12 @@ def test_of_two_decisions_at_once_the_first_counts(put: Put, owner: User) -> Non
     assert (found.call.state, fresh(row).state) == ("denied", "denied")
 
 
+def test_a_question_whose_chat_is_deleted_meanwhile_is_gone(put: Put, owner: User) -> None:
+    row = put()
+    with before_each(PAUSED, lambda: ToolCall.objects.filter(pk=row.pk).delete()):
+        assert decided(row, owner).outcome == "gone"
+
+
 @pytest.mark.parametrize(
     ("cut", "outcome"), [(64, "allowed"), (16, "allowed"), (15, "changed"), (0, "changed")]
 )

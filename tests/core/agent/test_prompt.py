@@ -363,6 +363,20 @@ def system_of(run: Run) -> str:
 
 
 @pytest.mark.usefixtures("woken")
+def test_a_clients_context_is_found_by_its_old_name_and_a_bridges_is_none(say: Say) -> None:
+    """A run may wait since before an update, for a worker or for a yes."""
+    models(3000)
+    run = say("x")
+    for options, found in (
+        ({"client_context": "The page is blue.", "model_options": {}}, "The page is blue."),
+        ({"context": "The page is blue.", "model_options": {}}, "The page is blue."),
+        ({"context": "The page is blue."}, ""),
+    ):
+        run.options = options
+        assert system_of(run).removeprefix(prompt.SYSTEM_PROMPT).strip() == found
+
+
+@pytest.mark.usefixtures("woken")
 def test_an_assistants_languages_are_a_sentence_of_its_instructions(say: Say) -> None:
     assistant, _ = models(3000)
     run = say("x")

@@ -74,6 +74,19 @@ def test_days_that_are_hardly_over_are_not_summed_up(calls: list[ModelCall]) -> 
     assert usage_reports.last_day() == date(2026, 3, 1)
 
 
+def test_days_that_a_clock_ahead_has_summed_up_are_open_again(calls: list[ModelCall]) -> None:
+    """Later calls of such a day were in no sum."""
+    usage_reports.roll_up(now=NOW + timedelta(days=9))
+    ModelCall.objects.create(model_name="a: one", state="settled", day=date(2026, 3, 20))
+    back = datetime(2026, 3, 20, tzinfo=UTC)
+    assert usage_reports.roll_up(now=back) == 0
+    assert usage_reports.last_day() == date(2026, 3, 10)
+    found = usage_reports.by("day", since=FIRST, until=LAST)
+    assert [row.used.calls for row in found] == [2, 1, 2]
+    usage_reports.roll_up(now=NOW + timedelta(days=9))
+    assert [row.used.calls for row in usage_reports.by("day", since=FIRST, until=LAST)] == [2, 1, 2]
+
+
 def test_models_beside_the_most_used_are_one(calls: list[ModelCall]) -> None:
     found = usage_reports.totals_by_model(most=1)
     assert list(found) == ["a: one", "other"]

@@ -93,6 +93,7 @@ def test_comments_and_the_head_of_the_pages_are_read(tmp_path: Path) -> None:
 def test_a_chart_is_read_with_its_numbers(tmp_path: Path) -> None:
     made = docx.Document()
     points = "".join(f'<c:pt idx="{at}"><c:v>{at + 2020}</c:v></c:pt>' for at in range(2))
+    points += '<c:pt idx="x"><c:v>lost</c:v></c:pt>'  # the rest of the document is read
     values = "".join(f'<c:pt idx="{at}"><c:v>{at + 7}.5</c:v></c:pt>' for at in range(2))
     series = (
         "<c:ser><c:tx><c:strRef><c:strCache><c:pt idx='0'><c:v>Flour</c:v></c:pt></c:strCache>"

@@ -48,6 +48,17 @@ def test_the_slides_final_sentences_are_translated(own: int) -> None:
     assert "the model" not in said
 
 
+@pytest.mark.parametrize(
+    ("english", "german"),
+    [("100,000", "100.000"), ("$5.00", "$5,00"), ("$1,234.50", "$1.234,50"), ("2", "2"),
+     ("3.14", "3.14"), ("1,5", "1,5")],
+)  # fmt: skip
+def test_numbers_are_written_as_in_the_language(english: str, german: str) -> None:
+    """In German 100,000 is a hundred."""
+    said = phrases.in_language(f"The budget for today is used up: {english}.", "de")
+    assert said == f"Das Budget für heute ist aufgebraucht: {german}."
+
+
 def test_unknown_sentences_stay() -> None:
     for text in ("", "A summary.\nRunning late…", "Writing slide one of two", "{0} {1}"):
         assert phrases.in_language(text, "fr") == text

@@ -19,6 +19,7 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import inbound
 from channels_app.mcp import adapter, server
+from channels_app.webchat import files
 from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.database import transactions
@@ -29,6 +30,7 @@ from tests.channels_app.telegram.conftest import local
 from tests.channels_app.telegram.local import Local
 from tests.channels_app.telegram.people import message
 from tests.core.jobs_worker.conftest import Say, Worker
+from tests.core.jobs_worker.test_asked import CALL
 from tests.core.jobs_worker.test_links import ask
 
 __all__ = ["guest", "local", "owner"]
@@ -357,19 +359,72 @@ def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
     assert cleanup.sweep() == 1
 
 
-def test_nothing_is_left_of_a_file_that_the_disk_cannot_take(
-    eve: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else it would keep the disk full until the sweep, a day later."""
-    write = Path.write_bytes
+@pytest.fixture
+def no_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill the disk: half of each file is written."""
 
     def write_half(path: Path, content: bytes) -> int:
-        write(path, content[: len(content) // 2])
+        with path.open("ab") as file:
+            file.write(content[: len(content) // 2])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    before = {*tmp_path.rglob("*")}
     monkeypatch.setattr(Path, "write_bytes", write_half)
+    monkeypatch.setattr(files, "append", write_half)
+
+
+def test_nothing_is_left_of_a_file_that_the_disk_cannot_take(eve: User, no_space: None) -> None:
+    """Else it would keep the disk full until the sweep, a day later."""
+    before = bytes_on_disk()
     with pytest.raises(OSError, match="No space left"):
         storage.keep(user=eve, name="b.txt", content=b"second")
-    assert {each for each in {*tmp_path.rglob("*")} - before if each.is_file()} == set()
+    assert bytes_on_disk() == before
     assert StoredFile.objects.count() == 1
+
+
+async def test_an_upload_that_the_disk_cannot_take_is_507_and_leaves_nothing(
+    eve: User, no_space: None
+) -> None:
+    before = bytes_on_disk()
+    key = (await transactions.in_thread(keys.create, name="k", user=eve, scopes=["chat"]))[1]
+    status, _, body = await ask(
+        "/files", "name=b.txt", method="POST", body=b"second", x_api_key=key
+    )
+    assert (status, json.loads(body)["error"]) == (507, str(storage.NOT_STORED))
+    assert bytes_on_disk() == before
+
+
+def test_an_agent_gets_the_reason_when_the_disk_is_full(eve: User, no_space: None) -> None:
+    session = inbox.open_session(user=eve, account=_http())
+    arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
+    with pytest.raises(NotSentError, match=str(storage.NOT_STORED)):
+        server.given_file(eve, session, arguments)
+
+
+def test_a_message_is_answered_though_the_disk_cannot_take_its_file(
+    worker: Worker, say: Say, script: Any, no_space: None
+) -> None:
+    script([{"match": "", "steps": [{"text": "I read nothing."}]}])
+    run = say("read", media=[document("The sea is salty.")])
+    assert run.state == "succeeded"
+    assert "I read nothing." in run.result["text"]
+    assert str(storage.NOT_STORED) in run.result["text"]
+    assert not StoredFile.objects.exists()
+
+
+def test_a_job_that_the_disk_cannot_take_fails_with_the_reason(
+    worker: Worker, say: Say, script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process crashed again and again instead."""
+    make = Path.mkdir
+
+    def full(path: Path, *arguments: Any, **named: Any) -> None:
+        if "jobs" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        make(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": CALL}]}])
+    run = say("slides please")
+    job = Job.objects.get()
+    assert (job.state, job.attempt, job.error) == ("failed", 1, str(storage.NOT_STORED))
+    assert run.result["text"] == job.error

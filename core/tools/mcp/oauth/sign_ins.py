@@ -120,8 +120,8 @@ def bind_client(server: McpServer, issuer: str) -> None:
     """Note which authorization server the owner's client belongs to, at its first sign-in. Inside a
     transaction. Raises McpError.
     """
-    fresh = McpServer.objects.select_for_update(no_key=True).get(pk=server.pk)
-    if not fresh.client_id or fresh.client_id != server.client_id:
+    fresh = McpServer.objects.select_for_update(no_key=True).filter(pk=server.pk).first()
+    if fresh is None or not fresh.client_id or fresh.client_id != server.client_id:
         return
     own = opened(fresh.secrets)
     if not own.get("issuer"):

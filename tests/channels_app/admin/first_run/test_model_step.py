@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 
 from allowlist.models import AuditEntry
+from channels_app.admin.first_run import model_step
+from core.lib.encryption import encrypt
 from core.models import Assistant, LanguageModel, ModelProvider, User
 from core.providers import catalogue, listing, questions
 from tests.journeys import model as models
@@ -135,6 +137,25 @@ def test_a_second_model_of_the_same_server_keeps_the_key_and_goes_before_the_fir
     assert ModelProvider.objects.filter(from_environment=False).count() == 1
     posted(page, given(server, key="", model="small"))
     assert chain() == ["small", "large"]
+
+
+def test_what_is_changed_while_a_model_is_tried_stays(
+    page: Client, server: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted(page, given(server))
+    provider = ModelProvider.objects.get(from_environment=False)
+    add_errors = model_step.add_errors
+
+    def meanwhile(*arguments: Any) -> None:
+        add_errors(*arguments)
+        ModelProvider.objects.filter(pk=provider.pk).update(
+            name="Mine", secrets=encrypt({"key": "sk-new"})
+        )
+
+    monkeypatch.setattr(model_step, "add_errors", meanwhile)
+    assert "next" in posted(page, given(server, key="", model="large"))
+    provider.refresh_from_db()
+    assert (provider.name, provider.open_secrets()) == ("Mine", {"key": "sk-new"})
 
 
 def test_a_model_of_the_environment_stays_behind_the_new_one(
