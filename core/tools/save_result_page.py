@@ -20,7 +20,7 @@ from markdown_it.token import Token
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
-from core.markdown import strip_outer_fence
+from core.markdown import mathml, strip_outer_fence
 from core.markdown.literal_rule import address, literal
 from core.messages import action_message
 from core.models import Run, StoredFile, User
@@ -98,11 +98,18 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     def kept(tag: str, name: str, value: str) -> str | None:
         if (tag, name) == ("img", "src"):
             return value if value.startswith("data:image/") else picture(value)
+        if tag in mathml.TAGS:
+            return value if mathml.VALUE.fullmatch(value) else None
         return None if name == "href" and value.strip().lower().startswith("data:") else value
 
     body = nh3.clean(
         dirty,
-        tags=set(TAGS.split()),
+        tags=mathml.TAGS.union(TAGS.split()),
+        attributes={**nh3.ALLOWED_ATTRIBUTES, **mathml.ATTRIBUTES},
+        tag_attribute_values={
+            "div": {"class": {"formula"}},
+            "span": {"class": {"formula", "formula long"}},
+        },
         clean_content_tags=set(UNSEEN.split()),
         url_schemes={"http", "https", "mailto", "data"},
         attribute_filter=kept,
@@ -128,7 +135,7 @@ def markdown() -> MarkdownIt:
     text, but for the tags that Markdown has no signs for: ``<br>`` in a table, ``<sub>``.
     """
     parser = MarkdownIt("commonmark", {"html": True, "linkify": True})
-    parser.enable(["table", "strikethrough", "linkify"])
+    parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin)
     # Whole addresses only: README.md is no host.
     parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
     parser.disable("html_block").add_render_rule("html_inline", shown_tag)
