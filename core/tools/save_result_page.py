@@ -42,6 +42,7 @@ TAGS = (
 UNSEEN = "script style title template noscript button select textarea iframe object"
 WRAPPED = re.compile(r"\s*`{3,}(?:markdown|md|html)\b", re.IGNORECASE)
 SHOWN_TAG = re.compile(r"</?(?:br|sub|sup|kbd|mark|u|b|i|s|em|strong|small) ?/?>", re.IGNORECASE)
+TAG = re.compile("<[^>]*>")
 BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 Picture = Callable[[str], str | None]
@@ -118,8 +119,20 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     if "<h1" not in body:
         body = f"<h1>{html.escape(page.title)}</h1>\n{body}"
     safe = mark_safe(body)  # noqa: S308 - cleaned
-    values = {"title": page.title, "body": safe, "language": language}
+    values = {
+        "title": page.title,
+        "body": safe,
+        "language": language,
+        "direction": "rtl" if runs_to_the_left(TAG.sub("", body)) else "auto",
+    }
     return render_to_string("pages/result.html", values)
+
+
+def runs_to_the_left(text: str) -> bool:
+    """Return whether most of the first letters are Hebrew or Arabic, as in ``live.js``."""
+    first = text[:1000]
+    joined = sum("\u0590" <= char <= "\u08ff" for char in first)
+    return joined > sum(char.isascii() and char.isalpha() for char in first)
 
 
 def unwrapped(page: Page) -> str:

@@ -859,6 +859,10 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
         assert shown.evaluate(RUNS_TO_THE_LEFT), address
         if address.startswith("/trace/"):
             expect(page.locator("html")).to_have_css("color-scheme", "dark")
+    page.goto(gateway.base_url + "/")
+    ask(page, "Python: שלום עולם\n\n- שלום")
+    finished(page)
+    expect(page.locator(".prose")).to_have_css("direction", "rtl")
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:

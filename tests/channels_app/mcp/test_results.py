@@ -255,7 +255,7 @@ def test_a_session_without_a_screen_sends_to_where_its_person_reads(
 
 
 @pytest.mark.django_db
-def test_s4_what_the_web_chat_shows_for_a_session_without_a_screen_goes_with_it(
+def test_s4_results_of_a_session_without_a_screen_leave_the_web_chat_with_it(
     owner: User,
 ) -> None:
     chat = sessions.open_session(user=owner, account=builtin_account("web"))

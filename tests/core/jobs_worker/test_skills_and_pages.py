@@ -307,6 +307,11 @@ def test_l1_a_page_is_shown_as_its_author_meant(content: str, is_html: bool, sho
     assert page[page.index("<main") :].startswith(f'<main dir="auto">{shown}')
 
 
+def test_l1_a_page_in_arabic_runs_to_the_left_though_it_begins_with_a_latin_name() -> None:
+    page = page_of(Page("Python", "- هي لغة برمجة", is_html=False), picture=lambda _: None)
+    assert '<main dir="rtl"><h1>Python</h1>' in page
+
+
 def test_l1_html_of_a_model_loses_active_content() -> None:
     evil = '<h2 onclick="x()">Hi</h2><iframe src="https://e"></iframe><a href="javascript:x()">y</a><style>*{}</style>'
     evil += '<math onclick="x()"><mspace width="-9999px"></mspace><mi href="javascript:x()">z</mi></math>'
