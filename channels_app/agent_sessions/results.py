@@ -37,6 +37,7 @@ ORIGIN = "agent"
 COMMAND = "command"
 CAPTION_UNITS = 1024  # in UTF-16 units: Telegram's limit for a caption, the lowest of our platforms
 PREFIX = "result"
+RESULT_OF = "result_of"  # in the route of a run: the session whose result another one shows
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 Report = Callable[[str], Awaitable[None]]
 
@@ -134,7 +135,7 @@ def put_text(*, session: ChatSession, content: str) -> Sent:
         raise NotSentError("The content is empty; nothing was sent.")
     where = destination(session)
     if where.channel is None:
-        return show_at_once(session=where.session, text=text)
+        return show_at_once(session=session, where=where, text=text)
     blocks = blocks_of(where.channel, text)
     if not blocks:
         raise NotSentError("The content shows nothing; nothing was sent.")
@@ -146,7 +147,7 @@ def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
     where = destination(session)
     line = f"📎 {file.name}" + (f"\n\n{caption}" if caption else "")
     if where.channel is None:
-        return show_at_once(session=where.session, text=line, file=file)
+        return show_at_once(session=session, where=where, text=line, file=file)
     return put_blocks(where, blocks_of_file(where.channel, file, clean(caption).strip()), line)
 
 
@@ -199,11 +200,16 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
     return Sent([row.id for row in rows])
 
 
-def show_at_once(*, session: ChatSession, text: str, file: StoredFile | None = None) -> Sent:
+def show_at_once(
+    *, session: ChatSession, where: Destination, text: str, file: StoredFile | None = None
+) -> Sent:
     """Add a result to a session whose clients read the event log, as a run in its final state."""
     with atomic_write():
-        run = settled_run(session=session, text=text, file=file)
-        touch(session)
+        run = settled_run(session=where.session, text=text, file=file)
+        if where.session != session:
+            run.route[RESULT_OF] = session.id
+            run.save(update_fields=["route"])
+        touch(where.session)
         push_messages.enqueue(user_id=run.user_id, kind="answer", ref=run.public_id)
     return Sent([], message_id=run.public_id)
 

@@ -177,7 +177,9 @@ def close(*, session: ChatSession) -> bool:
 
 def remove_results(session: ChatSession) -> None:
     """Queue the deletion of a session's results. Inside a transaction."""
-    Run.objects.filter(session=session, origin=results.ORIGIN).delete()
+    shown = Run.objects.filter(origin=results.ORIGIN)
+    shown.filter(session=session).delete()
+    shown.filter(user_id=session.user_id, route__result_of=session.id).delete()
     found = results.of(session)
     outbox.take_back(found)
     left = found.filter(state__in=(*outbox.OPEN, Delivery.State.SENT)).select_related("account")

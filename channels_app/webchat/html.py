@@ -21,8 +21,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
-from channels_app.webchat import formulas
 from core.lib.text import clean
+from core.markdown import mathml
 from core.markdown.literal_rule import address, literal
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
@@ -49,10 +49,10 @@ TAGS: Final = frozenset(
     {"p", "br", "strong", "em", "s", "code", "pre", "h3", "h4", "h5", "h6", "ul", "ol", "li"}
     | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div"}
     | {"input", "label"}
-    | formulas.TAGS
+    | mathml.TAGS
 )
 ATTRIBUTES: Final = {
-    **formulas.ATTRIBUTES,
+    **mathml.ATTRIBUTES,
     "a": {"href"},
     "ol": {"start"},
     "th": {"align"},
@@ -178,7 +178,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True})
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
-    parser.use(formulas.plugin)
+    parser.use(mathml.plugin)
     parser.inline.ruler.before("escape", "literal", literal)
     parser.inline.ruler.at("linkify", address)
     parser.linkify = _linkify()
@@ -209,8 +209,8 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
         return value if is_allowed(value) else None
     if tag == "pre":
         return value if LANGUAGE.fullmatch(value) else None
-    if tag in formulas.TAGS:
-        return value if formulas.VALUE.fullmatch(value) else None
+    if tag in mathml.TAGS:
+        return value if mathml.VALUE.fullmatch(value) else None
     return value
 
 

@@ -23,8 +23,12 @@ _CJK_RANGES = (
     (0x1100, 0x11FF), (0x2E80, 0x303F), (0x3040, 0xA4CF), (0xAC00, 0xD7FF),
     (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
 )  # fmt: skip
-# The same without East Asian width: Thai, Lao, Tibetan, Myanmar, Khmer.
-_UNSPACED_RANGES = ((0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF))
+# The same without East Asian width: Thai, Lao, Tibetan, Myanmar, Khmer. Hebrew and Arabic join
+# "and", "in" and "the" to the next word.
+_UNSPACED_RANGES = (
+    (0x0590, 0x08FF), (0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0xFB1D, 0xFDFF),
+    (0xFE70, 0xFEFE),
+)  # fmt: skip
 # Characters that end and begin a term of a formula, besides letters and digits.
 _TERM_ENDS, _TERM_BEGINS = frozenset(")]}%"), frozenset("([{$€£¥")
 _SIGNS, _SLASHES = frozenset("-+."), ("/", "\\")
@@ -60,8 +64,14 @@ def _is_word(char: str) -> bool:
     return unicodedata.category(char)[0] in "LNM"
 
 
-def _is_unspaced(char: str) -> bool:
-    """Return whether words of this character's script follow one another without spaces."""
+def _is_opening(char: str) -> bool:
+    return unicodedata.category(char) in ("Ps", "Pi")
+
+
+def is_unspaced(char: str) -> bool:
+    """Return whether words of this character's script may follow one another without spaces."""
+    if char.isdecimal():
+        return is_cjk(char)
     code = ord(char)
     return is_cjk(char) or any(low <= code <= high for low, high in _UNSPACED_RANGES)
 
@@ -74,7 +84,7 @@ def inside_word(before: str, after: str) -> bool:
     """
     if not (before and after and _is_word(before) and _is_word(after)):
         return False
-    return not (_is_unspaced(before) or _is_unspaced(after))
+    return not (is_unspaced(before) or is_unspaced(after))
 
 
 def is_face(before: str, after: str) -> bool:
@@ -125,7 +135,7 @@ class Run:
             opens = False  # `src/*, lib/*`
         self.opens, self.closes = opens, closes
         self.operator = _is_operator(before, after, src[end + 1 : end + 2], single=length == 1)
-        unspaced = self.operator and (_is_unspaced(before) or _is_unspaced(after))
+        unspaced = self.operator and (is_unspaced(before) or is_unspaced(after))
         self.multiplies = self.operator and not unspaced and (length == 1 or (opens and closes))
 
     @property
@@ -138,7 +148,7 @@ def _is_operator(before: str, after: str, following: str, *, single: bool) -> bo
     """Return whether a marker between these characters may stand between the terms of a formula."""
     if not (before and after):
         return False
-    if _is_unspaced(before) or _is_unspaced(after):
+    if is_unspaced(before) or is_unspaced(after):
         return single and _is_word(before) and _is_word(after)
     if before not in _TERM_ENDS and not _is_word(before):
         return False

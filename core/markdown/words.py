@@ -9,7 +9,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from .emphasis import inside_word, is_cjk, is_face
+from .emphasis import inside_word, is_face, is_unspaced
 
 
 def names(text: str) -> frozenset[str]:
@@ -99,7 +99,7 @@ def apostrophe(src: str, at: int) -> bool:
 
 
 def _is_letter(char: str) -> bool:
-    return unicodedata.category(char)[0] == "L" and not is_cjk(char)
+    return unicodedata.category(char)[0] == "L" and not is_unspaced(char)
 
 
 class Literals:

@@ -20,7 +20,7 @@ from markdown_it.token import Token
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
-from core.markdown import strip_outer_fence
+from core.markdown import mathml, strip_outer_fence
 from core.markdown.literal_rule import address, literal
 from core.messages import action_message
 from core.models import Run, StoredFile, User
@@ -42,6 +42,7 @@ TAGS = (
 UNSEEN = "script style title template noscript button select textarea iframe object"
 WRAPPED = re.compile(r"\s*`{3,}(?:markdown|md|html)\b", re.IGNORECASE)
 SHOWN_TAG = re.compile(r"</?(?:br|sub|sup|kbd|mark|u|b|i|s|em|strong|small) ?/?>", re.IGNORECASE)
+TAG = re.compile("<[^>]*>")
 BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 Picture = Callable[[str], str | None]
@@ -98,11 +99,18 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     def kept(tag: str, name: str, value: str) -> str | None:
         if (tag, name) == ("img", "src"):
             return value if value.startswith("data:image/") else picture(value)
+        if tag in mathml.TAGS:
+            return value if mathml.VALUE.fullmatch(value) else None
         return None if name == "href" and value.strip().lower().startswith("data:") else value
 
     body = nh3.clean(
         dirty,
-        tags=set(TAGS.split()),
+        tags=mathml.TAGS.union(TAGS.split()),
+        attributes={**nh3.ALLOWED_ATTRIBUTES, **mathml.ATTRIBUTES},
+        tag_attribute_values={
+            "div": {"class": {"formula"}},
+            "span": {"class": {"formula", "formula long"}},
+        },
         clean_content_tags=set(UNSEEN.split()),
         url_schemes={"http", "https", "mailto", "data"},
         attribute_filter=kept,
@@ -111,8 +119,20 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     if "<h1" not in body:
         body = f"<h1>{html.escape(page.title)}</h1>\n{body}"
     safe = mark_safe(body)  # noqa: S308 - cleaned
-    values = {"title": page.title, "body": safe, "language": language}
+    values = {
+        "title": page.title,
+        "body": safe,
+        "language": language,
+        "direction": "rtl" if runs_to_the_left(TAG.sub("", body)) else "auto",
+    }
     return render_to_string("pages/result.html", values)
+
+
+def runs_to_the_left(text: str) -> bool:
+    """Return whether most of the first letters are Hebrew or Arabic, as in ``live.js``."""
+    first = text[:1000]
+    joined = sum("\u0590" <= char <= "\u08ff" for char in first)
+    return joined > sum(char.isascii() and char.isalpha() for char in first)
 
 
 def unwrapped(page: Page) -> str:
@@ -128,7 +148,7 @@ def markdown() -> MarkdownIt:
     text, but for the tags that Markdown has no signs for: ``<br>`` in a table, ``<sub>``.
     """
     parser = MarkdownIt("commonmark", {"html": True, "linkify": True})
-    parser.enable(["table", "strikethrough", "linkify"])
+    parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin)
     # Whole addresses only: README.md is no host.
     parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
     parser.disable("html_block").add_render_rule("html_inline", shown_tag)

@@ -475,6 +475,18 @@ def test_the_shortcuts_and_the_list_of_them(open_page: OpenPage, gateway: Gatewa
     expect(page.locator("#shortcuts")).to_be_hidden()
     page.keyboard.press("Control+k")
     expect(page.locator("#session-search")).to_be_focused()
+    page.keyboard.press("/")  # is typed
+    box.focus()
+    for key, code in (("л", "KeyK"), ("ظ", "Slash")):  # of a Russian and an Arabic keyboard
+        page.evaluate(
+            "(keys) => document.activeElement.dispatchEvent(new KeyboardEvent('keydown',"
+            " { ...keys, ctrlKey: true, bubbles: true }))",
+            {"key": key, "code": code},
+        )
+        if code == "KeyK":
+            expect(page.locator("#session-search")).to_be_focused()
+    expect(page.locator("#shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
     page.keyboard.press("Control+Shift+O")
     expect(page.locator("#welcome")).to_be_visible()
     expect(box).to_have_value("")
@@ -847,6 +859,10 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
         assert shown.evaluate(RUNS_TO_THE_LEFT), address
         if address.startswith("/trace/"):
             expect(page.locator("html")).to_have_css("color-scheme", "dark")
+    page.goto(gateway.base_url + "/")
+    ask(page, "Python: שלום עולם\n\n- שלום")
+    finished(page)
+    expect(page.locator(".prose")).to_have_css("direction", "rtl")
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:

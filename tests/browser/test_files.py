@@ -108,6 +108,14 @@ def test_a_recording_that_was_sent_can_be_played(open_page: OpenPage, gateway: G
     expect(player).to_have_count(2)
     expect(page.locator(".bubble .attached a")).to_have_text(["memo.wav", "memo"])
     assert seen.problems == []
+    page.locator("#attach-file").set_input_files(
+        {"name": "no-song.mp3", "mimeType": "", "buffer": b"these are words"}
+    )
+    page.locator("#send").click()
+    player.nth(2).evaluate("(it) => it.play().catch(() => {})")
+    expect(page.locator(".bubble .facts")).to_have_text("This medium cannot be shown.")
+    expect(page.get_by_role("link", name="no-song.mp3")).to_be_visible()
+    expect(player).to_have_count(2)
 
 
 def test_l5_a_refused_file_says_why(open_page: OpenPage, gateway: Gateway) -> None:

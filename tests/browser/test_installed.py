@@ -447,6 +447,11 @@ def test_w57_content_of_another_app_becomes_a_draft_and_is_not_sent(
     assert seen.problems == []
     page.goto(gateway.base_url + "/?shared=lost")
     expect(page.locator(".toast")).to_contain_text("did not arrive")
+    page.route("http://other.test/", lambda route: route.fulfill(body="<p>A page</p>"))
+    page.goto("http://other.test/")
+    page.evaluate(SHARE.replace('"/share"', f'"{gateway.base_url}/share"'))
+    expect(box).to_have_value("First:\nThe sky\nWhy is it blue?\nhttps://example.com/sky")
+    assert page.url == gateway.base_url + "/"
 
 
 @pytest.fixture

@@ -165,6 +165,7 @@ class Chat {
         this.#turns = [];
         this.log.failed(error.message, () => this.open(id, { push: false }));
       }
+      clearTimeout(this.#again);
       this.#again = setTimeout(() => this.#loadAgain(), LATER);
     }
   }

@@ -23,6 +23,7 @@ export class LiveText {
   show(text) {
     if (!text.startsWith(this.#text.slice(0, this.#settled))) this.#restart();
     this.#text = text;
+    this.#runAs(text);
     const settled = settledUpTo(text, this.#settled);
     const blocks = parseBlocks(text.slice(this.#settled, settled));
     this.#draw([...blocks, ...parseBlocks(text.slice(settled).replace(UNFINISHED, ""))]);
@@ -38,7 +39,14 @@ export class LiveText {
       return;
     }
     setServerHtml(this.node, html);
+    this.#runAs(this.node.textContent);
     decorate(this.node);
+  }
+
+  /** Its lists and tables run as most of its first letters do: one in Arabic may begin with a Latin name. */
+  #runAs(text) {
+    const first = text.slice(0, 999);
+    this.node.dir = first.replace(/[^\u0590-\u08ff]/g, "").length > first.replace(/[^a-z]/gi, "").length ? "rtl" : "auto";
   }
 
   /** Let the tail be these blocks. */

@@ -202,7 +202,7 @@ function image(props) {
 function audio(props) {
   const source = mediaSource(textOf(props.url));
   if (source === null) return elsewhere(gettext("Open the recording"), textOf(props.url), "");
-  const player = el("audio", { src: source, controls: true, preload: "metadata" });
+  const player = el("audio", { src: source, controls: true, preload: "metadata", onerror: orLink(gettext("Open the recording")) });
   return el("figure.media", {}, player, transcript(props.transcript));
 }
 
@@ -211,10 +211,13 @@ function video(props) {
   if (source === null) return elsewhere(gettext("Open the video"), textOf(props.url), "");
   const poster = imageSource(textOf(props.thumbnail) || "data:");
   const size = { width: pixels(props.width), height: pixels(props.height) };
-  const flags = { controls: true, playsinline: true, loop: props.loop === true, preload: "metadata" };
+  const flags = { controls: true, playsinline: true, loop: props.loop === true, preload: "metadata", onerror: orLink(gettext("Open the video")) };
   const player = el("video", { src: source, poster, ...flags, ...size });
   return el("figure.media", {}, player, transcript(props.transcript));
 }
+
+/** A browser that cannot play a medium leaves its address. */
+const orLink = (label) => ({ target }) => target.replaceWith(el("a", { href: target.src, target: "_blank", rel: "noopener" }, label));
 
 function mediaSource(address) {
   const data = DATA_MEDIA.exec(address);

@@ -13,9 +13,8 @@ const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*(?:\|\s*)?$/;
 const MAX_DEPTH = 6;
 // A longer piece is shown as it is: the pattern below may look at each piece many times.
 const MAX_INLINE = 6000;
-// A marker between two of these is text: 10*20*30, MY__VAR (scripts that put spaces between words).
-const SPACED =
-  "\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}\\p{Script=Arabic}\\p{Script=Hebrew}";
+// A marker between two of these is text: 10*20*30, MY__VAR (scripts that put a space before each word).
+const SPACED = "\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}";
 const LETTER = `[\\p{N}${SPACED}]`;
 // Names as __init__.py. The whole rule is in core/markdown/words.py; this is what is common.
 const NAMES = "all|call|class|dict|doc|enter|eq|exit|file|init|len|main|name|new|repr|slots|str|version";

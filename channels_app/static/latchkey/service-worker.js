@@ -29,7 +29,7 @@ addEventListener("fetch", (event) => {
   const url = new URL(request.url);
   if (url.origin !== location.origin) return;
   if (request.method === "POST") {
-    if (url.pathname === "/share") event.respondWith(share(request));
+    if (url.pathname === "/share") event.respondWith(isForeign(request) ? Response.redirect("/", 303) : share(request));
     else if (["/sign-out", "/admin/logout/"].includes(url.pathname)) event.respondWith(signOut(event));
   } else if (request.method === "GET" && FILES.has(url.pathname)) {
     event.respondWith(file(request));
@@ -95,6 +95,11 @@ async function clear() {
   const shown = await registration.getNotifications();
   for (const each of shown) each.close();
   await navigator.clearAppBadge?.().catch(() => {});
+}
+
+/** Whether a page of another site posts here. An app of the system has no origin, or ours. */
+function isForeign({ headers }) {
+  return ![location.origin, "null", null].includes(headers.get("origin"));
 }
 
 /** Put aside what another app shares, and open the chat, which takes it as a draft. */

@@ -31,7 +31,9 @@ function nameOf(event) {
   const modifier = event.metaKey || event.ctrlKey ? "mod+" : "";
   // Where a layout has / above a digit, shift is what makes it.
   const shift = event.shiftKey && event.key !== "/" ? "shift+" : "";
-  return modifier + shift + event.key.toLowerCase();
+  // A layout of another script has no such letters: the keys in their places are meant.
+  const key = (event.key > "~" ? event.code : event.key).toLowerCase();
+  return modifier + shift + key.replace("slash", "/").replace("key", "");
 }
 
 function isTyping(event) {

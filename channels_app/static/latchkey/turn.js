@@ -267,5 +267,6 @@ function storedFile(item, name) {
   const line = el("p.attached", {}, icon("clip"), id ? el("a", { href: src, target: "_blank", rel: "noopener" }, name) : name);
   // One that was just sent has no kind yet.
   if (!id || !(item.kind === "audio" || RECORDING.test(name))) return line;
-  return [line, el("audio", { src, controls: true, preload: "none", "aria-label": name })];
+  const fails = ({ target }) => target.replaceWith(el("p.facts", {}, gettext("This medium cannot be shown.")));
+  return [line, el("audio", { src, controls: true, preload: "none", "aria-label": name, onerror: fails })];
 }

@@ -254,6 +254,19 @@ def test_a_session_without_a_screen_sends_to_where_its_person_reads(
     assert PLATFORM.texts("555") == ["hello"]
 
 
+@pytest.mark.django_db
+def test_s4_results_of_a_session_without_a_screen_leave_the_web_chat_with_it(
+    owner: User,
+) -> None:
+    chat = sessions.open_session(user=owner, account=builtin_account("web"))
+    own = results.put_text(session=chat, content="of the chat itself")
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
+    results.put_text(session=session, content="hello")
+    assert chat.runs.count() == 2
+    sessions.close(session=session)
+    assert [run.public_id for run in chat.runs.all()] == [own.message_id]
+
+
 def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
     agent_of: MakeAgent, owner: User
 ) -> None:

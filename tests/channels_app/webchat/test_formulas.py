@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from channels_app.webchat.formulas import ATTRIBUTES, MAX_CHARACTERS, TAGS
 from channels_app.webchat.html import ATTRIBUTES as ALL_ATTRIBUTES
 from channels_app.webchat.html import TAGS as ALL_TAGS
 from channels_app.webchat.html import render
+from core.markdown.mathml import ATTRIBUTES, MAX_CHARACTERS, TAGS
 
 SQUARE = "<msup><mi>x</mi><mn>2</mn></msup>"
 

@@ -262,6 +262,23 @@ def test_t2_markers_inside_words_and_numbers_are_text(text: str, around: str) ->
     assert text in html.unescape(shown)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("و`code` داخل", "و<code>code</code> داخل"),
+        ("ה`class` הזה", "ה<code>class</code> הזה"),
+        ("ใช้`code`นะ", "ใช้<code>code</code>นะ"),
+        ("و**غامق** نص", "و<strong>غامق</strong> نص"),
+        ("ב**מודגש** כאן", "ב<strong>מודגש</strong> כאן"),
+        ("و*مائل* نص", "و<em>مائل</em> نص"),
+        ("٢*٣*٤", "٢*٣*٤"),
+    ],
+)
+def test_t2_a_style_may_begin_behind_a_word_of_a_letter(text: str, shown: str) -> None:
+    """[T2] Arabic and Hebrew join "and", "in" and "the" to the next word; Thai has no spaces."""
+    assert render(text) == f"<p>{shown}</p>\n"
+
+
 def test_t2_the_page_keeps_characters_as_every_other_channel_does() -> None:
     """[T2] One rule: words of ordinary messages in an answer with Markdown lose nothing."""
     lost = []

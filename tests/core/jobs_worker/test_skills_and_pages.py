@@ -294,6 +294,12 @@ def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
             '<h1>A</h1>\n<p>README.md, <a href="https://e.org/b" rel="noopener noreferrer">https',
         ),
         ("# A\n\nb[^1]\n\n[^1]: c", False, "<h1>A</h1>\n<p>b[^1]</p>\n<p>[^1]: c</p>"),
+        (
+            "# A\n\n\\[ x^2 \\]\n\n$5 and $6",
+            False,
+            '<h1>A</h1>\n<div class="formula"><math display="block"><mrow><msup><mi>x</mi><mn>2</mn>'
+            "</msup></mrow></math></div>\n<p>$5 and $6</p>",
+        ),
     ],
 )
 def test_l1_a_page_is_shown_as_its_author_meant(content: str, is_html: bool, shown: str) -> None:
@@ -301,10 +307,16 @@ def test_l1_a_page_is_shown_as_its_author_meant(content: str, is_html: bool, sho
     assert page[page.index("<main") :].startswith(f'<main dir="auto">{shown}')
 
 
+def test_l1_a_page_in_arabic_runs_to_the_left_though_it_begins_with_a_latin_name() -> None:
+    page = page_of(Page("Python", "- هي لغة برمجة", is_html=False), picture=lambda _: None)
+    assert '<main dir="rtl"><h1>Python</h1>' in page
+
+
 def test_l1_html_of_a_model_loses_active_content() -> None:
     evil = '<h2 onclick="x()">Hi</h2><iframe src="https://e"></iframe><a href="javascript:x()">y</a><style>*{}</style>'
+    evil += '<math onclick="x()"><mspace width="-9999px"></mspace><mi href="javascript:x()">z</mi></math>'
     page = page_of(Page("<b>T</b>", evil, is_html=True), picture=lambda _: None)
     body = page[page.index("<main") :]
-    for bad in ("onclick", "<iframe", "javascript:", "<style"):
+    for bad in ("onclick", "<iframe", "javascript:", "<style", "-9999"):
         assert bad not in body
     assert "<title>&lt;b&gt;T&lt;/b&gt;</title>" in page

@@ -25,7 +25,8 @@ KEPT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 SPACED = (
-    r"[^\W_\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ud7ff\uf900-\uffef\U00020000-\U0003ffff]"
+    r"[^\W_\u0590-\u08ff\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ud7ff\uf900-\uffef"
+    r"\U00020000-\U0003ffff]"
 )
 INSIDE = re.compile(rf"(?<={SPACED})[*_]+(?={SPACED})")
 NAME = re.compile(r"(?<![\w*])__(?:init|all|name|main|new|str|file|doc|call|pycache)__(?![\w*])")

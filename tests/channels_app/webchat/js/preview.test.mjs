@@ -54,6 +54,7 @@ test("inline marks", () => {
   assert.equal(inline("**a *b* c**"), "<strong>a <em>b</> c</>");
   assert.equal(inline("``a ` b``"), "<code>a ` b</>");
   assert.equal(inline("\\*not\\*"), "*not*");
+  assert.equal(inline("و`a` ה**ב** و*ب*"), "و<code>a</> ה<strong>ב</> و<em>ب</>");
 });
 
 test("what is no mark stays as it is", () => {

@@ -1,4 +1,4 @@
-r"""LaTeX in answers as MathML, which browsers render without scripts or fonts.
+r"""LaTeX in answers and saved pages as MathML, which browsers render without scripts or fonts.
 
 ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]`` as models write them; the sanitiser checks the result.
 Formulas that cannot be converted are shown as written.
@@ -17,7 +17,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from core.markdown.formulas import bracketed_end, dollar_end
+from .formulas import bracketed_end, dollar_end
 
 # 50 µs a character in the worst case (measured: indices without end): 0.4 s an answer.
 MAX_CHARACTERS: Final = 8_000
