@@ -23,7 +23,14 @@ from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from allowlist import link_codes, revocation, sign_in
-from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
+from allowlist.admin.audited import (
+    DeletedInParts,
+    OnlyDeciders,
+    decides,
+    disable_servers_of,
+    is_superuser,
+    shown_once,
+)
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core.admin.base import ModelForm, PlainForm, ThemedInline, annotated, badge, visible_line
@@ -297,6 +304,11 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         }
         if data:
             self.record(request, "rights_set", form.instance, data)
+
+    def remove_before(self, request: HttpRequest, obj: User) -> None:
+        """Disable the MCP servers of this person alone before all that names them goes."""
+        disable_servers_of(request, obj)
+        super().remove_before(request, obj)
 
     def stop(self, obj: User) -> None:
         """End sessions and runs ([A9])."""
