@@ -284,7 +284,9 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
-        """Create users without a password; end a deactivated user's sessions and runs ([A9])."""
+        """Create users without a password; end a deactivated user's sessions and runs, and those
+        of an open list that is closed ([A9]).
+        """
         if not change:
             obj.set_unusable_password()
         is_over = change and "is_active" in form.changed_data and not obj.is_active
@@ -293,6 +295,8 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         super().save_model(request, obj, form, change)
         if is_over:
             revocation.end_user(user_id=obj.pk)
+        elif change and "only_listed" in form.changed_data and obj.only_listed:
+            revocation.end_open_lists(user_id=obj.pk)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
         """Record changes of roles and single permissions, which are in other tables."""
