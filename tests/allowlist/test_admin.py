@@ -602,7 +602,7 @@ def test_a9_deactivating_a_user_cancels_their_runs(owner_client: Client, convers
     assert entry.data["display_name"] == ["", "Ann"]
 
 
-def test_a9_closing_an_open_list_ends_what_its_senders_asked(
+def test_a9_closing_an_open_list_ends_the_requests_of_its_senders(
     owner_client: Client,
     make_user: MakeUser,
     telegram: ChannelAccount,

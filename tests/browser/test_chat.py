@@ -1171,7 +1171,7 @@ def test_a_chat_that_is_deleted_while_it_could_not_be_loaded_is_left(
     expect(page).to_have_url(f"{gateway.base_url}/")
 
 
-def test_what_is_said_in_a_chat_that_was_deleted_elsewhere_is_kept_for_a_new_one(
+def test_words_for_a_chat_that_was_deleted_elsewhere_are_kept_for_a_new_one(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)

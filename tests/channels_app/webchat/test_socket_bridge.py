@@ -164,7 +164,7 @@ async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None
     assert await in_thread(lambda: UnknownRequest.objects.get().state) == "pending"
 
 
-async def test_a6_who_is_an_owner_no_more_decides_nothing_on_an_open_page(ada: User) -> None:
+async def test_a6_a_former_owner_decides_nothing_on_an_open_page(ada: User) -> None:
     """A socket is open for days: the right counts as it is when a command comes."""
     account = await in_thread(bridge)
     row = await in_thread(record_request, account)

@@ -183,7 +183,9 @@ def test_v43_tools_are_offered_to_the_chosen_people_and_assistants(server: McpSe
 
 
 @pytest.mark.parametrize("kind", ["people", "assistants"])
-def test_v43_a_server_of_who_is_deleted_is_not_open_to_all(server: McpServer, kind: str) -> None:
+def test_v43_a_server_is_not_open_to_all_when_the_last_one_that_it_names_is_deleted(
+    server: McpServer, kind: str
+) -> None:
     """[V43] It is off with the last of them; the owner says to whom it belongs then."""
     accepted(server, SEND)
     rows = [
