@@ -87,6 +87,24 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     schedule_grants.stop_without_grant(Schedule.objects.filter(group=value), now=moment)
 
 
+def end_open_lists(*, user_id: int) -> None:
+    """End the runs of senders whom only the open lists of this person let in, which are closed now,
+    and drop such messages that wait for more.
+    """
+    now = timezone.now()
+
+    def is_let_in(message: InboundMessage) -> bool:
+        return not message.sender or _is_allowed(message, user_id, now)
+
+    _drop(Q(user=user_id), unless=is_let_in)
+    _cancel(
+        Run.objects.filter(user_id=user_id),
+        unless=lambda run: all(
+            map(is_let_in, first_of(run).inbound.select_related("account").order_by("id"))
+        ),
+    )
+
+
 def end_key(*, key: ApiKey) -> None:
     """Close connections opened with ``key`` and end the runs that it started, no others."""
     _publish_revoked(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
@@ -134,8 +152,11 @@ def _is_let_in(message: InboundMessage, user_id: int, value: str, now: datetime)
     """Return whether a message did not come from ``value``, or its sender is still allowed as the
     user: by another identity, or on another account.
     """
-    if not _same(message, value):
-        return True
+    return not _same(message, value) or _is_allowed(message, user_id, now)
+
+
+def _is_allowed(message: InboundMessage, user_id: int, now: datetime) -> bool:
+    """Return whether the sender of a message may speak as the user."""
     decision = decide(sender=Sender(message.account, message.kind, message.sender), now=now)
     return decision.user is not None and decision.user.pk == user_id
 

@@ -18,11 +18,13 @@ class CoreConfig(AppConfig):
         """Read the migrations on disk now: files of a later deployment are not this code's."""
         schema_version.own()
         from core.providers import catalogue  # noqa: PLC0415 - models are ready here only
+        from core.tools.mcp import servers  # noqa: PLC0415
         from core.tools.mcp.oauth import connections  # noqa: PLC0415
 
         connection_created.connect(transactions.limit_idle_transactions)
         catalogue.connect_signals()
         connections.connect_signals()
+        servers.connect_signals()
         pre_migrate.connect(before_migrations, sender=self)
         post_migrate.connect(after_migrations, sender=self)
 

@@ -19,6 +19,7 @@ from allowlist import pending_count, revocation
 from allowlist.permissions import open_kinds
 from channels_app.owner import waiting_calls
 from core import VERSION
+from core.conversations import push_subscriptions
 from gateway_project import changes
 
 if TYPE_CHECKING:
@@ -72,9 +73,13 @@ class GatewayAdminSite(_Site):
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
-        """Change one's own password; sockets of one's other browsers end with their sessions."""
+        """Change one's own password; sockets of one's other browsers end with their sessions. The
+        session here gets another key.
+        """
+        before = request.session.session_key or ""
         response = super().password_change(request, extra_context)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            push_subscriptions.follow(before, request.session.session_key or "")
             revocation.check_sessions(user_id=cast("int", request.user.pk))
         return response
 

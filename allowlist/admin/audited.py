@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -12,9 +13,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from allowlist import audit
-from core.admin.base import ThemedAdmin
+from core.admin.base import ThemedAdmin, visible_line
 from core.database import counting, dependents
 from core.database.transactions import atomic_write
+from core.models import Assistant, User
+from core.tools.mcp import servers
 
 M = TypeVar("M", bound=Model)
 COUNTED_STEPS = 2
@@ -163,6 +166,15 @@ class DeletedInParts(AuditedAdmin[M], Generic[M]):
             self.remove_before(request, obj)
             with self.changing(request):
                 self.delete_model(request, obj)
+
+
+def disable_servers_of(request: HttpRequest, row: User | Assistant) -> None:
+    """Disable the MCP servers that only a row may use which is to be deleted, and say so."""
+    for server in servers.disable_without(row):
+        words = (
+            f"The MCP server {server} was disabled: only {visible_line(str(row), 60)} could use it."
+        )
+        messages.warning(request, words)
 
 
 def shown_once(

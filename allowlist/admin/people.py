@@ -23,7 +23,14 @@ from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from allowlist import link_codes, revocation, sign_in
-from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
+from allowlist.admin.audited import (
+    DeletedInParts,
+    OnlyDeciders,
+    decides,
+    disable_servers_of,
+    is_superuser,
+    shown_once,
+)
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core.admin.base import (
@@ -285,7 +292,9 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
-        """Create users without a password; end a deactivated user's sessions and runs ([A9])."""
+        """Create users without a password; end a deactivated user's sessions and runs, and those
+        of an open list that is closed ([A9]).
+        """
         if not change:
             obj.set_unusable_password()
         is_over = change and "is_active" in form.changed_data and not obj.is_active
@@ -294,6 +303,8 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         super().save_model(request, obj, form, change)
         if is_over:
             revocation.end_user(user_id=obj.pk)
+        elif change and "only_listed" in form.changed_data and obj.only_listed:
+            revocation.end_open_lists(user_id=obj.pk)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
         """Record changes of roles and single permissions, which are in other tables."""
@@ -305,6 +316,11 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         }
         if data:
             self.record(request, "rights_set", form.instance, data)
+
+    def remove_before(self, request: HttpRequest, obj: User) -> None:
+        """Disable the MCP servers of this person alone before all that names them goes."""
+        disable_servers_of(request, obj)
+        super().remove_before(request, obj)
 
     def stop(self, obj: User) -> None:
         """End sessions and runs ([A9])."""

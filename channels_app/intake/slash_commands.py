@@ -208,6 +208,7 @@ def new(asked: Asked) -> str:
     ChatSession.objects.filter(id=asked.session.id).update(
         history_from=last.first() or 0, title="", shortened_at=None
     )
+    asked.session.title = ""  # the text is the first message of a new one
     return "" if asked.command.argument else gettext("A new conversation begins.")
 
 

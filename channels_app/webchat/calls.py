@@ -24,7 +24,7 @@ from core.conversations import assistants, inbox, runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
-from core.models import ChatSession, Run, User
+from core.models import ChannelAccount, ChatSession, Run, User
 
 SHOWN_NOTICES = 3
 NO_CHAT = gettext_lazy("This chat does not exist.")
@@ -73,9 +73,13 @@ def count(frame: frames.Say, principal: Principal) -> None:
 
 
 def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:
-    """Store a user's message. Raises RefusedError 401 when the user has been deactivated."""
-    if not User.objects.filter(id=user.id, is_active=True).exists():
+    """Store a user's message, with their rights as they are now: a socket lives longer. Raises
+    RefusedError 401 when the user has been deactivated.
+    """
+    found = User.objects.filter(id=user.id, is_active=True).first()
+    if found is None:
         raise DeniedError
+    user = found
     command = command_in(frame)
     draft = Draft(
         account=builtin_account("web"),
@@ -127,13 +131,18 @@ def may_decide(key_id: int) -> bool:
 
 
 def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
-    """Store a message of a bridge's sender, subject to the allowlist. Raises RefusedError."""
+    """Store a message of a bridge's sender, subject to the allowlist, with the account as it is
+    now. Raises RefusedError, 401 when it has been disabled.
+    """
     assert principal.account is not None  # noqa: S101 - a constraint of ApiKey
     if not frame.user_id:
         raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+    account = ChannelAccount.objects.filter(id=principal.account.id, enabled=True).first()
+    if account is None:
+        raise DeniedError
     draft = Draft(
-        account=principal.account,
-        kind=str(principal.account.config.get("kind", "im")),
+        account=account,
+        kind=str(account.config.get("kind", "im")),
         sender=frame.user_id,
         chat=place(frame.user_id),
         repeat=repeat_key(frame, scope="ws"),

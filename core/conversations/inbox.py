@@ -499,8 +499,9 @@ def start_run(
         data={"media": run.route["media"]},
     )
     session.last_message_at = now
-    session.title = session.title or title_of(text or named(messages))
-    changes = {"last_message_at": now, "title": session.title}
+    changes: dict[str, object] = {"last_message_at": now}
+    if not session.title:  # else its person may change it at this moment
+        session.title = changes["title"] = title_of(text or named(messages))
     write_all(
         Insert(run),
         *given_to(run, messages),

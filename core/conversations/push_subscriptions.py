@@ -47,6 +47,12 @@ def keep(*, user: User, session_key: str, browser: Browser) -> PushSubscription:
     return row
 
 
+def follow(session_key: str, new_key: str) -> None:
+    """Keep the browser of a session that has got another key."""
+    with transactions.atomic_write():
+        PushSubscription.objects.filter(session_key=session_key).update(session_key=new_key)
+
+
 def of(user: User) -> list[PushSubscription]:
     """Return the browsers of a person, the newest first."""
     return list(PushSubscription.objects.filter(user=user).order_by("-created_at", "-id"))

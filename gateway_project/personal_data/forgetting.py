@@ -34,6 +34,7 @@ from core.models import (
     User,
 )
 from core.signals import forgetting as broker_forgetting
+from core.tools.mcp import servers
 from gateway_project.personal_data import traces
 from gateway_project.personal_data.tables import SECTIONS
 from gateway_project.processes.preflight import waited_lock
@@ -144,6 +145,7 @@ def remove_rows(user: User) -> None:
     for ids in in_parts(list(rows.values_list("pk", flat=True))):
         with atomic_write():
             RunEvent.objects.filter(run_id__in=ids).delete()
+    servers.disable_without(user)
     dependents.remove_before(user)
     dependents.remove(UnknownRequest.objects.filter(granted_user=user))
 

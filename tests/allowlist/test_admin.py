@@ -3,8 +3,8 @@
 import json
 import re
 import time
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,8 +20,10 @@ from django.utils import timezone
 
 from allowlist import audit, keys, link_codes, unknown_requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
+from channels_app.intake.inbound import receive_sender
 from channels_app.models import SourceFeedback
 from core.conversations import outbox, tool_calls
+from core.conversations.inbox import Draft
 from core.conversations.tool_calls import Asked
 from core.lib import encryption
 from core.models import (
@@ -619,6 +621,26 @@ def test_an_old_page_of_a_person_takes_back_nothing_that_it_does_not_change(
     assert (person.language, list(person.groups.all())) == ("de", [role])
     changed = AuditEntry.objects.filter(action="user.changed").latest("id").data
     assert changed == {"display_name": ["", "Ada"]}
+
+
+def test_a9_closing_an_open_list_ends_the_requests_of_its_senders(
+    owner_client: Client,
+    make_user: MakeUser,
+    telegram: ChannelAccount,
+    start: Callable[..., Run],
+    now: datetime,
+) -> None:
+    """[A9] Not what the person asked at a page, nor what a schedule did."""
+    ann = make_user("ann", only_listed=False)
+    of_stranger, of_person = start(ann, "800"), start(ann, "")
+    draft = Draft(account=telegram, sender="801", chat="801", text="Hello", message_id="1")
+    assert receive_sender(draft=draft, now=now, debounce=True).outcome == "accepted"
+    form = {"username": "ann", "only_listed": "on", "is_active": "on"} | identities()
+    assert owner_client.post(f"/admin/core/user/{ann.pk}/change/", form).status_code == 302
+    for run, is_ended in ((of_stranger, True), (of_person, False)):
+        run.refresh_from_db()
+        assert (run.cancel_requested_at is not None) == is_ended
+    assert InboundMessage.objects.get(sender="801").state == InboundMessage.State.ANSWERED
 
 
 def test_a_new_person_has_no_password_and_is_only_listed(owner_client: Client) -> None:

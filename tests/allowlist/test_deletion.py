@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from allowlist.models import AuditEntry
 from core.database import dependents
-from core.models import ChannelAccount, ChatSession, Message, RunEvent, ToolCall, User
+from core.models import ChannelAccount, ChatSession, McpServer, Message, RunEvent, ToolCall, User
 from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,6 +53,8 @@ def test_x58_the_page_counts_and_a_post_removes_all(browser: Client, row: Any) -
     assert not dependents_of(row).exists()
     name = row._meta.model_name
     assert actions()[-2:] == [f"{name}.deletion_begun", f"{name}.deleted"]
+    # The MCP server of this person alone, which would be open to all.
+    assert McpServer.objects.get().enabled == (name != "user")
 
 
 @pytest.mark.parametrize("row", ["channelaccount"], indirect=True)

@@ -116,6 +116,9 @@ def test_a_chat_that_begins_with_a_command_is_named_after_the_first_message(
     finished(page, 2)
     for place in (page.locator("#title"), page.locator(".session-title").first):
         expect(place).to_have_text("markdown, please")
+    ask(page, "/new")
+    finished(page, 3)
+    expect(page.locator("#title")).to_have_text("New chat")
 
 
 def test_a_notice_that_asks_nothing_has_no_icon_of_a_person(
@@ -1182,6 +1185,28 @@ def test_a_chat_that_is_deleted_while_it_could_not_be_loaded_is_left(
     page.evaluate("dispatchEvent(new Event('online'))")
     expect(page.locator(".toast")).to_have_text("This chat no longer exists.")
     expect(page).to_have_url(f"{gateway.base_url}/")
+
+
+def test_words_for_a_chat_that_was_deleted_elsewhere_are_kept_for_a_new_one(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the gulls")
+    finished(page)
+    deleted = page.evaluate(
+        """() => fetch(`/chat/sessions/${location.pathname.slice(3)}`, {
+        method: "POST", body: '{"action": "delete"}', headers: {"Content-Type": "application/json",
+        "X-CSRFToken": document.querySelector("[name=csrfmiddlewaretoken]").value}})
+        .then((answer) => answer.status)"""
+    )
+    assert deleted == 200
+    ask(page, "Again in markdown")
+    expect(page.locator("#welcome")).to_be_visible()
+    expect(page.locator("#toasts")).to_contain_text("This chat does not exist.")
+    expect(page.locator(".session", has_text="markdown of the gulls")).to_have_count(0)
+    expect(page.locator("#composer-text")).to_have_value("Again in markdown")
+    page.keyboard.press("Control+Enter")
+    finished(page)
 
 
 REFUSED_SOCKETS = """window.WebSocket = class {

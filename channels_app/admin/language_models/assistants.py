@@ -10,7 +10,7 @@ from django.db.models import Count, Max, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
+from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides, disable_servers_of
 from channels_app.admin.language_models import chains, pictures, why
 from channels_app.admin.language_models.assistant_form import AssistantForm
 from channels_app.admin.language_models.assistant_inlines import (
@@ -130,6 +130,10 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     def protected(self, rows: list[Assistant]) -> list[str]:
         """Refuse the default also among others."""
         return [f"{each}: the default assistant" for each in rows if each.is_default]
+
+    def delete_model(self, request: HttpRequest, obj: Assistant) -> None:
+        disable_servers_of(request, obj)
+        super().delete_model(request, obj)
 
     @contextmanager
     def around_form(self, request: HttpRequest) -> Iterator[None]:

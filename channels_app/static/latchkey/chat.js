@@ -488,8 +488,8 @@ class Chat {
     this.log.keepAtEnd(() => turn?.finish());
     this.log.announce(turn?.spoken() ?? "");
     this.sidebar.activity(run.sessionId, { busy: false });
-    // The first message may have been a command, which gives no title.
-    if (!this.sidebar.title(run.sessionId)) this.#findTitle(run.sessionId);
+    // The first message may have been a command, which gives no title; /new takes it away.
+    if (!this.sidebar.title(run.sessionId) || turn?.said?.text.startsWith("/new")) this.#findTitle(run.sessionId);
     this.#updateBusy();
   }
 
@@ -509,7 +509,9 @@ class Chat {
     const message = textOf(frame.error) || gettext("The gateway refused the request.");
     const entry = frame.client_id ? this.outbox.remove(frame.client_id) : undefined;
     const turn = entry && this.#turns.find((each) => each.clientId === entry.client_id);
-    if (turn) {
+    if (entry?.session_id && frame.field === "session_id") {
+      this.#deletedElsewhere(entry, message);
+    } else if (turn) {
       turn.clientId = null;
       turn.refuse(message);
       this.composer.offer(entry.text, entry.files);
@@ -529,6 +531,14 @@ class Chat {
     // What waited behind it in a new chat; not at once, as a flush may have refused it.
     if (entry) queueMicrotask(() => this.#flushSoon());
     this.#updateBusy();
+  }
+
+  /** The chat of a refused message is gone: the words are for a new one. */
+  #deletedElsewhere(entry, message) {
+    if (entry.session_id === this.session) this.open(null);
+    this.composer.keep(null, entry.text, entry.files);
+    this.sidebar.refresh();
+    toast(message);
   }
 
   /** The gateway does not know the run (any more): it will send no answer. */

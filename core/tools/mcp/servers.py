@@ -1,9 +1,16 @@
-"""A server's row as the client needs it, without the database."""
+"""A server's row as the client needs it, without the database; its end with its last user."""
 
+import logging
 from dataclasses import dataclass
+from typing import Any
 
-from core.models import McpServer
+from django.db.models.signals import pre_delete
+
+from core.database.transactions import atomic_write
+from core.models import Assistant, McpServer, User
 from core.providers import catalogue
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +49,29 @@ def info_of(row: McpServer) -> ServerInfo:
         people=frozenset(each.pk for each in row.people.all()),
         assistants=frozenset(each.pk for each in row.assistants.all()),
     )
+
+
+def disable_without(row: User | Assistant) -> list[McpServer]:
+    """Disable the servers that only this person, or this assistant, may use, and return them: with
+    the row deleted, they would be open to all. Before its other rows are locked.
+    """
+    name = "people" if isinstance(row, User) else "assistants"
+    with atomic_write(joins=True):
+        rows = McpServer.objects.select_for_update(of=("self",)).filter(enabled=True, **{name: row})
+        found = [each for each in rows.order_by("pk") if getattr(each, name).count() == 1]
+        for server in found:
+            server.enabled = False
+            server.save(update_fields=["enabled"])
+            logger.warning("MCP server %s is disabled: none of its %s is left", server.pk, name)
+    return found
+
+
+def connect_signals() -> None:
+    """Leave no server open to all when a person or an assistant is deleted, in whatever way."""
+
+    def going(instance: User | Assistant, **_: Any) -> None:
+        disable_without(instance)
+
+    for model in (User, Assistant):
+        uid = f"mcp servers of {model.__name__}"
+        pre_delete.connect(going, sender=model, weak=False, dispatch_uid=uid)

@@ -36,5 +36,6 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Restored {folder.name}. Held for the owner (Runs and Deliveries in the admin): "
             f"{counted(held.runs, 'question')} and {counted(held.deliveries, 'message')}. Skipped, "
-            f"because it was due meanwhile: {counted(held.skipped, 'reminder')}."
+            f"because it was due meanwhile: {counted(held.skipped, 'reminder')}. Keys, identities, "
+            "passwords and sign-ins are those of the backup: revoke again what was revoked since."
         )

@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.translation import override
 
 from allowlist.models import AuditEntry, UnknownRequest
+from channels_app.asgi.sessions import user_of_session
 from channels_app.push import keys, presence
 from channels_app.webchat import consumers, installed, push
 from core.conversations import push_subscriptions
@@ -85,6 +86,21 @@ def test_w59_signing_out_forgets_this_browser_and_no_other(
     assert [row.endpoint for row in PushSubscription.objects.all()] == [
         "https://push.example/send/phone"
     ]
+
+
+def test_w59_a_new_password_keeps_the_notifications_of_the_browser_where_it_is_given(
+    page: Client, ada: User
+) -> None:
+    """Its session goes on under another key; those of other browsers end."""
+    phone = signed_in(ada)
+    post(page, "subscriptions", BROWSER)
+    post(phone, "subscriptions", PHONE)
+    new = "battery staple 9"
+    given = {"old_password": "correct horse", "new_password1": new, "new_password2": new}
+    assert page.post("/admin/password_change/", given).status_code == 302
+    rows = push_subscriptions.of(ada)
+    of_session = {each.endpoint: user_of_session(each.session_key) for each in rows}
+    assert of_session == {ENDPOINT["endpoint"]: ada, PHONE["endpoint"]: None}
 
 
 @pytest.mark.parametrize("path", ["/sign-out", "/admin/logout/"])

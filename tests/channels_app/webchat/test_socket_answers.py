@@ -87,9 +87,11 @@ async def test_c8_new_clears_the_history_and_answers_the_rest(ada: User) -> None
         here = {"session_id": first["session_id"]}
         await socket.ask("/new", client_id="c2", **here)
         assert (await socket.until(is_final))[-1]["text"] == "A new conversation begins."
+        old = ChatSession.objects.filter(public_id=first["session_id"])
+        await in_thread(lambda: old.update(title="The old conversation"))
         fresh = await socket.ask("/new what now?", client_id="c3", **here)
     run = await in_thread(Run.objects.select_related("session").get, public_id=fresh["run_id"])
-    assert (run.text, run.state) == ("what now?", "queued")
+    assert (run.text, run.state, run.session.title) == ("what now?", "queued", "what now?")
     assert [each["role"] for each in await in_thread(sent, run)] == ["system", "user"]
 
 

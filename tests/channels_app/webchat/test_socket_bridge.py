@@ -164,6 +164,39 @@ async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None
     assert await in_thread(lambda: UnknownRequest.objects.get().state) == "pending"
 
 
+async def test_a6_a_former_owner_decides_nothing_on_an_open_page(ada: User) -> None:
+    """A socket is open for days: the right counts as it is when a command comes."""
+    account = await in_thread(bridge)
+    row = await in_thread(record_request, account)
+    async with at_the_page(ada) as socket:
+        await in_thread(lambda: User.objects.filter(pk=ada.pk).update(is_owner=False))
+        await socket.ask(f"/approve {row.public_id}")
+        accepted = await socket.ask("/requests", client_id="c2")
+    said = await in_thread(lambda: Run.objects.get(public_id=accepted["run_id"]).result["text"])
+    assert "666" not in said
+    assert await in_thread(lambda: UnknownRequest.objects.get().state) == "pending"
+
+
+async def test_d3_an_open_socket_of_a_bridge_has_its_account_as_it_is_now(ada: User) -> None:
+    """Another kind of addresses counts for the next message; of a disabled account none is taken,
+    as by its webhook.
+    """
+    account = await in_thread(bridge, value="42")
+    _, token = await key_of(account=account)
+    rows = ChannelAccount.objects.filter(pk=account.pk)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        await in_thread(lambda: rows.update(config={"kind": "email"}))
+        await socket.say(user_id="someone@example.com", text="Hello")
+        assert (await socket.hear())["status"] == 401
+        assert await in_thread(lambda: UnknownRequest.objects.get().kind) == "email"
+        await in_thread(lambda: rows.update(config={}, enabled=False))
+        await socket.say(user_id="42", text="Hello")
+        assert (await socket.hear())["status"] == 401
+    assert await in_thread(Run.objects.count) == 0
+
+
 async def test_a4_a_notice_for_this_person_is_passed_on(ada: User) -> None:
     async with at_the_page(ada) as socket:
         frame = {"keys": [f"user:{ada.id}"], "kind": "notice", "notice": {"text": "Look"}}

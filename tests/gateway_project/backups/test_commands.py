@@ -324,6 +324,7 @@ def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     keys = home.read_secret("encryption_key")
     words = said("restore", str(with_keys))
     assert words.startswith(f"Restored {with_keys.name}. Held for the owner")
+    assert "revoke again what was revoked since" in words
     assert "1 question and 0 messages." in words
     assert User.objects.get().username == "ada"
     file = StoredFile.objects.get()

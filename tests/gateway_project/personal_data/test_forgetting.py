@@ -29,6 +29,7 @@ from core.models import (
     BudgetPeriod,
     ChannelAccount,
     Delivery,
+    McpServer,
     ModelCall,
     Run,
     StoredFile,
@@ -132,6 +133,9 @@ def test_x24_no_way_leads_to_a_forgotten_person(people: dict[str, User]) -> None
     forget(people["gone"])
     for model, path in everything.paths_to_user():
         assert not model._default_manager.filter(**{path: number}).exists(), (model, path)
+    assert McpServer.objects.get().enabled
+    forget(people["stays"])
+    assert not McpServer.objects.get().enabled  # it is of none now, not of all
 
 
 def test_x24_the_data_of_another_person_stays_byte_for_byte(people: dict[str, User]) -> None:

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from core.lib.text import one_line
-from core.models import McpFinding, McpServer, McpTool, ToolGrant, User
+from core.models import Assistant, McpFinding, McpServer, McpTool, ToolGrant, User
 from core.providers import catalogue
 from core.tools.mcp import offered, pins
 from core.tools.mcp.errors import McpError, StoppedError
@@ -181,6 +181,27 @@ def test_v43_tools_are_offered_to_the_chosen_people_and_assistants(server: McpSe
     assert names(ada, known.default) == []
     server.delete()
     assert names(ada, known.default) == []
+
+
+@pytest.mark.parametrize("kind", ["people", "assistants"])
+def test_v43_a_server_is_not_open_to_all_when_the_last_one_that_it_names_is_deleted(
+    server: McpServer, kind: str
+) -> None:
+    """[V43] It is off with the last of them; the owner says to whom it belongs then."""
+    accepted(server, SEND)
+    rows = [
+        User.objects.create(username=name)
+        if kind == "people"
+        else Assistant.objects.create(name=name, slug=name)
+        for name in ("ada", "eve")
+    ]
+    getattr(server, kind).set(rows)
+    for row, is_enabled in zip(rows, (True, False), strict=True):
+        row.delete()
+        offered.refresh(catalogue.current().version)
+        assert offered.tools_for(0, 0) == {}
+        server.refresh_from_db()
+        assert server.enabled == is_enabled
 
 
 def test_v43_nothing_is_read_while_nothing_changes(
