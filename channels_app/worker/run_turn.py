@@ -260,6 +260,8 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     if waited or pictures:
         turn.begin_with(await patiently(partial(prompt.prepare, run, pictures)))
         turn.context = replace(turn.context, request=run.text)
+    if turn.prompt is not None and turn.prompt.earlier and describer.is_needless:
+        turn.prompt.pictures = await media.earlier_pictures(run, turn.prompt.earlier)
     if goes_on:
         return
     scheduled = run.options.get("schedule") or {}

@@ -188,6 +188,18 @@ def test_a_picture_takes_its_place_but_refuses_no_message() -> None:
     assert len(made.within(Capacity(500, 100))) == 2
 
 
+def test_earlier_pictures_take_at_most_a_quarter_of_a_history_the_newest_first() -> None:
+    made = prompt_of([("user", "first", []), ("assistant", "a", []), ("user", "second", [])])
+    made.pictures = {3: ["data:b", "data:c"], 1: ["data:a"]}
+    for budget, shown in ((3000, []), (4500, ["b"]), (8500, ["b", "c"]), (12_500, ["a", "b", "c"])):
+        sent = made.within(Capacity(total([made.system, made.current]) + budget, 0))
+        assert [each["role"] for each in sent[1:]] == ["user", "assistant", "user", "user"]
+        assert total(sent) <= total([made.system, made.current]) + budget
+        parts = [part for each in sent for part in each["content"] if isinstance(part, dict)]
+        urls = [part["image_url"]["url"][-1] for part in parts if part["type"] == "image_url"]
+        assert urls == shown
+
+
 def test_a_message_that_does_not_fit_is_refused_with_the_length_that_does() -> None:
     """Some servers leave out the beginning of a long one without a word."""
     made = prompt_of([])
