@@ -330,6 +330,21 @@ async def test_an_answer_that_is_empty_by_the_assistants_limit_is_a_failure(
     assert failure.value.code == "length"
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_read", "told"),
+    [("length", True, True), ("stop", True, False), ("length", False, False)],
+)
+async def test_a_person_is_told_that_a_limit_has_ended_an_answer(
+    reason: str, is_read: bool, told: bool, events: Events
+) -> None:
+    """Else half of a list is taken for all of it; a program gets the reason."""
+    it = turn(Model([TextDelta("1. one 2. t"), Finish(reason)]), events, is_read=is_read)
+    await it.run()
+    notes = [f"*{loop.ENDS_HERE}*"] if told else []
+    assert [each["content"] for each in events.of("text")] == ["1. one 2. t", *notes]
+    assert it.finish_reason == reason
+
+
 def endless(kind: str) -> Step:
     """Stream without end: 50 pieces of 64 KB."""
     piece = "x" * 65_536
