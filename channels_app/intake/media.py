@@ -127,7 +127,7 @@ async def earlier_pictures(run: Run, earlier: Sequence[Said]) -> dict[int, list[
     for name, items in await patiently(partial(answered_media, ids)):
         shown = [item for item in items if item.get("seen") or is_sent_as_picture(item)][:most]
         most -= len(shown)
-        urls = [data_url(item) or await picture_of_file(run, item) for item in shown]
+        urls = await asyncio.gather(*(picture_of(run, item) for item in shown))
         found[name] = [url for url in urls if url]
     return found
 
@@ -139,6 +139,13 @@ def answered_media(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]
     rows = Message.objects.filter(id__in=ids, role="user", run__state=Run.State.SUCCEEDED)
     given = rows.order_by("-id").values_list("id", "data__media")
     return [(name, media) for name, media in given if media]
+
+
+async def picture_of(run: Run, item: dict[str, Any]) -> str:
+    """Return the picture of one medium as a data URL, made from its file unless it is one; "" for
+    none.
+    """
+    return data_url(item) or await picture_of_file(run, item)
 
 
 async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
