@@ -82,6 +82,10 @@ MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
 )
+CUT_CALL = (
+    "The call was not made: it was cut at the longest answer. Write less before it, or make it "
+    "with shorter arguments."
+)
 MOST_SEALED = 32  # pieces of an answer
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 ENDS_HERE = (
@@ -520,7 +524,8 @@ class Turn:
                     call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
                 )
             )
-        self.finish_reason = "tool_calls"
+        if self.finish_reason != "length":  # then the last one may be incomplete
+            self.finish_reason = "tool_calls"
 
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
         """Make calls side by side; show and keep their results in the order of the calls."""
@@ -582,6 +587,9 @@ class Turn:
         if tool is None:
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
         arguments = arguments_of(call)
+        is_broken = isinstance(arguments, str) or not call.arguments
+        if is_broken and self.finish_reason == "length":
+            return ToolResult(CUT_CALL, ok=False)
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         was_allowed = any(each.id == call.id for each in self.allowed)

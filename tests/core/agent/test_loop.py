@@ -163,6 +163,24 @@ async def test_errors_of_a_call_are_returned_to_the_model(
     assert answer in model.requests[1].messages[-1]["content"]
 
 
+@pytest.mark.parametrize("arguments", ['{"time_zone": "Eur', ""])
+async def test_a_call_that_a_limit_has_cut_is_not_made_and_the_model_is_told(
+    arguments: str, events: Events
+) -> None:
+    """It repeated a call whose arguments were called no JSON, as long as before."""
+    model = Model([*call("current_time", arguments), Finish("length")], DONE)
+    await turn(model, events).run()
+    assert model.requests[1].messages[-1]["content"] == loop.CUT_CALL
+
+
+async def test_a_clients_call_that_a_limit_has_cut_keeps_its_reason(events: Events) -> None:
+    """As at OpenAI: the client would take half of its arguments for all of them."""
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    it = turn(Model([*call("look", '{"at": "th'), Finish("length")]), events, client_tools=tools)
+    await it.run()
+    assert it.finish_reason == "length"
+
+
 async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Events) -> None:
     """Some servers send no id, or the same one every time; a job is unique per call."""
     model = Model(
