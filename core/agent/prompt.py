@@ -274,7 +274,7 @@ def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:
         tokens=max(budget, 0),
         call_tokens=max(budget, 0) // CALLS_SHARE,
     )
-    said = [each for each in found if each.text]
+    said = [each for each in found if each.text.strip()]
     first = list(takewhile(lambda each: each.role != "user", reversed(said)))
     if first and not has_more:
         answers = answers_among([each.id for each in first])

@@ -163,6 +163,14 @@ async def test_errors_of_a_call_are_returned_to_the_model(
     assert answer in model.requests[1].messages[-1]["content"]
 
 
+async def test_white_space_before_a_call_does_not_go_back_to_the_model(events: Events) -> None:
+    """Anthropic's API refuses a text without a letter, and with it the whole turn."""
+    model = Model([TextDelta("\n\n"), *call("current_time"), Finish("tool_calls")], DONE)
+    await turn(model, events).run()
+    (sent,) = (each for each in model.requests[1].messages if each.get("tool_calls"))
+    assert sent["content"] == ""
+
+
 @pytest.mark.parametrize("arguments", ['{"time_zone": "Eur', ""])
 async def test_a_call_that_a_limit_has_cut_is_not_made_and_the_model_is_told(
     arguments: str, events: Events
