@@ -118,13 +118,12 @@ async def pictures(run: Run, made: dict[str, str]) -> dict[str, str]:
 
 
 async def earlier_pictures(run: Run, earlier: Sequence[Said]) -> dict[int, list[str]]:
-    """Return the newest pictures of the last messages before a run, as data URLs by the
-    message's id: a question may be about them. None of a message that was not answered, which may
-    have failed for its picture.
+    """Return the newest pictures of the last messages before a run, as data URLs by the message's
+    id: a question may be about them. None of a run that has failed, maybe for its picture.
     """
     found: dict[int, list[str]] = {}
     most, ids = EARLIER_PICTURES, [said.id for said in earlier[:LOOKED_BACK]]
-    for name, items in await patiently(partial(answered_media, ids)):
+    for name, items in await patiently(partial(media_of, ids)):
         shown = [item for item in items if item.get("seen") or is_sent_as_picture(item)][:most]
         most -= len(shown)
         urls = await asyncio.gather(*(picture_of(run, item) for item in shown))
@@ -132,11 +131,11 @@ async def earlier_pictures(run: Run, earlier: Sequence[Said]) -> dict[int, list[
     return found
 
 
-def answered_media(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
-    """Return the id and the media of each of these messages with any that was answered, newest
-    first.
+def media_of(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
+    """Return the id and the media of each of these messages of a person that has any, newest first;
+    none of a failed run.
     """
-    rows = Message.objects.filter(id__in=ids, role="user", run__state=Run.State.SUCCEEDED)
+    rows = Message.objects.filter(id__in=ids, role="user").exclude(run__state=Run.State.FAILED)
     given = rows.order_by("-id").values_list("id", "data__media")
     return [(name, media) for name, media in given if media]
 

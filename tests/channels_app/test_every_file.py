@@ -330,7 +330,7 @@ def test_c6_a_picture_is_upright_and_bounded_in_pixels_and_bytes(
 def test_c6_a_question_after_a_picture_may_be_about_it(
     model: Watcher, owner: User, settings: Any
 ) -> None:
-    """Not about one that is gone, or of a message that failed: maybe for its picture."""
+    """Also after a stop. Not about one that is gone, or of a run that failed, maybe for it."""
     settings.DEBOUNCE_IDLE_MILLISECONDS = 1
     account = memory_account()
     PLATFORM.files["f"] = TABLE["a.png"][0]
@@ -350,8 +350,11 @@ def test_c6_a_question_after_a_picture_may_be_about_it(
     StoredFile.objects.update(revoked_at=timezone.now())
     assert seen_after(3, []) == []
     StoredFile.objects.update(revoked_at=None)
-    Run.objects.filter(id=Run.objects.earliest("id").id).update(state=Run.State.FAILED)
-    assert seen_after(4, []) == []
+    first = Run.objects.filter(id=Run.objects.earliest("id").id)
+    first.update(state=Run.State.CANCELLED)
+    assert seen_after(4, []) == [1]
+    first.update(state=Run.State.FAILED)
+    assert seen_after(5, []) == []
 
 
 def test_c6_a_model_that_refuses_pictures_is_asked_once_and_remembered(
