@@ -11,6 +11,7 @@ import logging
 import mimetypes
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -20,7 +21,8 @@ from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Downloads, RemoteFile
 from channels_app.delivery.sending import account_of
 from core.conversations.events import LostLeaseError
-from core.database.transactions import atomic_write, in_thread
+from core.database.statements import Said
+from core.database.transactions import atomic_write, in_thread, patiently
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.files import quota, storage
@@ -39,6 +41,8 @@ MEGABYTE = 1024 * 1024
 UNOPENED = "A picture could not be opened; please send it as JPEG or PNG."
 FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
 LONGEST_WAIT = 30.0
+# Pictures of earlier messages: at most, and of so many messages.
+EARLIER_PICTURES, LOOKED_BACK = 4, 10
 
 
 def is_waiting(run: Run) -> bool:
@@ -52,8 +56,14 @@ def waits(item: dict[str, Any]) -> bool:
     if "text" in item:
         return False
     url = data_url(item)
-    in_message = url != "" and not (item["kind"] == "image" and is_picture(url))
+    in_message = url != "" and not is_sent_as_picture(item)
     return "remote" in item or "upload" in item or in_message
+
+
+def is_sent_as_picture(item: dict[str, Any]) -> bool:
+    """Return whether a medium is a picture in a data URL, which goes to the model as it is."""
+    url = data_url(item)
+    return url != "" and item["kind"] == "image" and is_picture(url)
 
 
 def data_url(item: dict[str, Any]) -> str:
@@ -105,6 +115,36 @@ async def pictures(run: Run, made: dict[str, str]) -> dict[str, str]:
         url = made.get(item["file"]) or await picture_of_file(run, item)
         found |= {item["file"]: url} if url else {}
     return found
+
+
+async def earlier_pictures(run: Run, earlier: Sequence[Said]) -> dict[int, list[str]]:
+    """Return the newest pictures of the last messages before a run, as data URLs by the message's
+    id: a question may be about them. None of a run that has failed, maybe for its picture.
+    """
+    found: dict[int, list[str]] = {}
+    most, ids = EARLIER_PICTURES, [said.id for said in earlier[:LOOKED_BACK]]
+    for name, items in await patiently(partial(media_of, ids)):
+        shown = [item for item in items if item.get("seen") or is_sent_as_picture(item)][:most]
+        most -= len(shown)
+        urls = await asyncio.gather(*(picture_of(run, item) for item in shown))
+        found[name] = [url for url in urls if url]
+    return found
+
+
+def media_of(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
+    """Return the id and the media of each of these messages of a person that has any, newest first;
+    none of a failed run.
+    """
+    rows = Message.objects.filter(id__in=ids, role="user").exclude(run__state=Run.State.FAILED)
+    given = rows.order_by("-id").values_list("id", "data__media")
+    return [(name, media) for name, media in given if media]
+
+
+async def picture_of(run: Run, item: dict[str, Any]) -> str:
+    """Return the picture of one medium as a data URL, made from its file unless it is one; "" for
+    none.
+    """
+    return data_url(item) or await picture_of_file(run, item)
 
 
 async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
@@ -260,8 +300,8 @@ def kind_of(said: str, stored: StoredFile) -> str:
 
 
 async def known_file(run: Run, item: dict[str, Any]) -> StoredFile | None:
-    """Return the file that an earlier attempt of the run has fetched; None without any."""
-    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
+    """Return the file of a medium that was fetched before; None without any."""
+    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None, revoked_at=None)
     name = item.get("file")
     return await in_thread(own.filter(public_id=name).first) if name else None
 

@@ -18,7 +18,7 @@ UNNAMED = "unknown"
 RICH_LEVELS = 40  # of nested blocks and styles; Telegram allows 16
 # The kinds of chats of people, and whether it is a group's.
 PLACES = {"private": False, "group": True, "supergroup": True}
-UNSUPPORTED = ("paid_media", "story", "game", "invoice", "checklist")
+UNSUPPORTED = ("paid_media", "story", "game", "invoice")
 # The requested types. Telegram keeps the previous list when none is sent, and omits other types.
 ALLOWED = ("message", "edited_message", "callback_query", "my_chat_member")
 SERVICE = re.compile(r"^(new_chat|left_chat|group_chat_created|supergroup_chat|migrate_|pinned_|"
@@ -97,9 +97,9 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class TelegramMessage:
-    """A message of a person. ``line``: a sticker, place, contact, poll or what is not supported as
-    text. ``author``: the name of the author of a message that was forwarded, unless it is the
-    sender.
+    """A message of a person. ``line``: a sticker, place, contact, poll, checklist or what is not
+    supported as text. ``author``: the name of the author of a message that was forwarded, unless
+    it is the sender.
     """
 
     id: int
@@ -328,7 +328,7 @@ def letters(text: Any, levels: int) -> str:
 
 
 def line_of(message: Json) -> str:
-    """Return a sticker, place, contact, poll or die as one line of text, also what is not
+    """Return a sticker, place, contact, poll, die or checklist as text, also what is not
     supported; else an empty one.
     """
     if "sticker" in message:
@@ -352,8 +352,17 @@ def line_of(message: Json) -> str:
     if "dice" in message:
         dice = mapping(message["dice"], "dice")
         return f"[Dice {dice.get('emoji')}: {dice.get('value')}]"
+    if "checklist" in message:
+        return checklist(mapping(message["checklist"], "checklist"))
     kind = next((key for key in UNSUPPORTED if key in message), "")
     return f"[unsupported message: {kind}]" if kind else ""
+
+
+def checklist(found: Json) -> str:
+    """Return a checklist with its tasks, a line each, and which of them are done."""
+    tasks = [mapping(each, "task") for each in sequence(found.get("tasks", []), "tasks")]
+    lines = [f"{'☑' if each.get('completion_date') else '☐'} {each.get('text')}" for each in tasks]
+    return "\n".join([f"[Checklist: {found.get('title')}]", *lines])
 
 
 def author(message: Json, sender: Person) -> str:

@@ -138,6 +138,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
         has_own_limit=has_own_limit(run),
+        is_read=not is_of_program(run),
     )
     chain.fitted = turn.fitted
     return turn
@@ -187,6 +188,11 @@ def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
         own["max_tokens"] = most
         given = {name: value for name, value in given.items() if name not in LIMITS}
     return {**given, **own}
+
+
+def is_of_program(run: Run) -> bool:
+    """Return whether a program asks, which may want nothing but the model's words."""
+    return run.session.account.channel == PROGRAMS or bool(run.options.get("model_only"))
 
 
 def has_own_limit(run: Run) -> bool:
@@ -260,6 +266,8 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     if waited or pictures:
         turn.begin_with(await patiently(partial(prompt.prepare, run, pictures)))
         turn.context = replace(turn.context, request=run.text)
+    if turn.prompt is not None and turn.prompt.earlier and describer.is_needless:
+        turn.prompt.pictures = await media.earlier_pictures(run, turn.prompt.earlier)
     if goes_on:
         return
     scheduled = run.options.get("schedule") or {}
@@ -277,8 +285,8 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     if substitute is None:
         return
     turn.answered_by = substitute.label
-    is_program = run.session.account.channel in (*BUILTIN_CHANNELS, PROGRAMS)
-    if is_program or run.options.get("model_only") or not turn.answered:
+    is_own = run.session.account.channel in BUILTIN_CHANNELS
+    if is_own or is_of_program(run) or not turn.answered:
         return
     try:
         if await in_thread(was_substituted, run):

@@ -139,9 +139,10 @@ def message_of(
     sealed: Sequence[str] = (),
 ) -> ChatMessage:
     """Return the model's answer with these texts and calls, as the model gets it again."""
+    said = "\n\n".join(texts)
     made: ChatMessage = {
         "role": "assistant",
-        "content": "\n\n".join(texts),
+        "content": said if said.strip() else "",  # Anthropic refuses white space alone
         "tool_calls": [
             {
                 "id": call.id,

@@ -82,8 +82,16 @@ MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
 )
+CUT_CALL = (
+    "The call was not made: it was cut at the longest answer. Write less before it, or make it "
+    "with shorter arguments."
+)
 MOST_SEALED = 32  # pieces of an answer
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
+ENDS_HERE = (
+    "The answer ends here because the model has reached its longest answer. Write “go on” for the "
+    "rest."
+)
 
 
 @dataclass(slots=True)
@@ -93,7 +101,8 @@ class Turn:
     ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
     is to be told that the history was cut, which is once in a conversation. ``has_own_limit``: a
-    limit among the ``options`` is the client's, and not the assistant's. ``tools``: the
+    limit among the ``options`` is the client's, and not the assistant's. ``is_read``: a person is
+    told where a limit has ended the answer; programs get the reason. ``tools``: the
     gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
     a paused run had added, whose ``allowed`` calls come first. Without ``approvals`` none asks.
     """
@@ -105,6 +114,7 @@ class Turn:
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     has_own_limit: bool = True
+    is_read: bool = False
     resumed: list[Call] = field(default_factory=list)
     can_call: bool = True
     prompt: Prompt | None = None
@@ -316,6 +326,8 @@ class Turn:
             calls = await self._ask()
             if calls or self._said_anything(said, whole):
                 self.answered = True
+                if not calls:
+                    self._tell_limit()
                 return calls
             if self.finish_reason == "content_filter":
                 raise ProviderError.of(Failure("content"))
@@ -386,9 +398,18 @@ class Turn:
         """End an answer that is too long; its calls may be incomplete and are dropped."""
         calls.clear()
         self._end_message()
-        line = phrases.in_language(CUT_HERE, languages.language_of(self.context.request))
-        self.note(f"*{line}*")
+        self._note_end(CUT_HERE)
         self.finish_reason = "length"
+
+    def _tell_limit(self) -> None:
+        """Tell the person that the model's limit, or the assistant's, has ended an answer."""
+        if self.is_read and self.finish_reason == "length" and self._left >= 0:
+            self._note_end(ENDS_HERE)
+
+    def _note_end(self, line: str) -> None:
+        """Emit the reason why an answer ends, in the language of the request."""
+        said = phrases.in_language(line, languages.language_of(self.context.request))
+        self.note(f"*{said}*")
 
     def _fitting(self, text: str) -> str:
         """Return as much of ``text`` as fits the answer's limit."""
@@ -501,7 +522,8 @@ class Turn:
                     call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
                 )
             )
-        self.finish_reason = "tool_calls"
+        if self.finish_reason != "length":  # then the last one may be incomplete
+            self.finish_reason = "tool_calls"
 
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
         """Make calls side by side; show and keep their results in the order of the calls."""
@@ -561,6 +583,9 @@ class Turn:
         if tool is None:
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
         arguments = arguments_of(call)
+        is_broken = isinstance(arguments, str) or not call.arguments
+        if is_broken and self.finish_reason == "length":
+            return ToolResult(CUT_CALL, ok=False)
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         was_allowed = any(each.id == call.id for each in self.allowed)

@@ -3,19 +3,22 @@
     prepare ──reads once, for the largest window of the chain──► Prompt ──fitted(model)──► messages
 
 The window of the model that is asked, less its longest answer, the instructions, the tools, the new
-message and what the turn has added, is for the history. Texts may take all of it but the part of
-the calls of tools, which is at most a quarter; the newest come first. A history begins with a
-person's message, and calls stay with their results and their answer.
+message and what the turn has added, is for the history. Texts may take all of it but the parts of
+the calls of tools and of pictures, each at most a quarter; the newest come first. A history begins
+with a person's message, or with UNASKED where the gateway has spoken first, as with a reminder.
+Calls stay with their results and their answer.
 """
 
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 import orjson
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.utils.translation import get_language_info
 
 from core.agent import calls
@@ -25,7 +28,7 @@ from core.database.statements import Said
 from core.database.transactions import AWAY
 from core.lib.tokens import EACH_TEXT, estimate, of_calls
 from core.lib.ttl_cache import TtlCache
-from core.models import AssistantVersion, Run
+from core.models import AssistantVersion, Message, Run
 from core.providers import catalogue
 from core.providers.base import ChatMessage, ProviderError
 from core.providers.catalogue import Catalogue, ModelInfo
@@ -34,8 +37,10 @@ from core.tools import languages, phrases
 
 # Messages that a turn looks at: at least, at most, and one for so many tokens of a window.
 HISTORY_ROWS, MOST_ROWS, TOKENS_PER_ROW = 200, 400, 64
-CALLS_SHARE = 4  # of a history, one part in so many is for calls of tools
+# Of a history, one part in so many is for calls of tools, and one for pictures.
+CALLS_SHARE = PICTURES_SHARE = 4
 PICTURE_TOKENS = 1000
+UNASKED = "(What follows was sent without a message of the person before it.)"
 # The least of an answer, where a long message leaves no place for a longer one.
 LEAST_ANSWER = 256
 SHORTEST_RESULT = 500  # characters, of a tool's result in a turn that has many long ones
@@ -86,8 +91,9 @@ class Prompt:
     its oldest be left out where the window is too small.
 
     ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
-    ``has_more``: not all of it was read. ``left_out``: how many messages the last :meth:`fitted`
-    left out, at least.
+    ``has_more``: not all of it was read. ``pictures``: data URLs, by the id of the message of the
+    history that has them. ``left_out``: how many messages the last :meth:`fitted` left out, at
+    least.
     """
 
     system: ChatMessage
@@ -98,6 +104,7 @@ class Prompt:
     may_shorten: bool = False
     earlier: list[Said] = field(default_factory=list)
     has_more: bool = False
+    pictures: Mapping[int, Sequence[str]] = field(default_factory=dict)
     left_out: int = 0
     most_answer: int | None = None
     _sizes: list[tuple[int, int]] = field(default_factory=list)
@@ -166,22 +173,31 @@ class Prompt:
         """Return the messages of the history that fit ``budget`` tokens, in order."""
         sizes = self.sizes()
         for_calls = max(budget, 0) // CALLS_SHARE if with_calls else 0
-        left = budget - min(for_calls, sum(size for _, size in sizes))
+        most = max(budget, 0) // PICTURES_SHARE // PICTURE_TOKENS
+        number = min(most, sum(map(len, self.pictures.values())))
+        left = budget - min(for_calls, sum(size for _, size in sizes)) - number * PICTURE_TOKENS
         chosen = 0
-        for number, (size, _) in enumerate(sizes, 1):
+        for place, (size, _) in enumerate(sizes, 1):
             left -= size
             if left < 0:
                 break
-            if self.earlier[number - 1].role == "user":
-                chosen = number
+            if self.earlier[place - 1].role == "user":
+                chosen = place
         is_cut = left < 0 or self.has_more
+        if not is_cut and left >= estimate(UNASKED):
+            chosen = len(sizes)
         self.left_out = self.has_more + len(sizes) - chosen if is_cut else 0
         told: list[ChatMessage] = []
         for said, (_, size) in zip(self.earlier[:chosen], sizes, strict=False):
             for_calls -= size
-            told.append({"role": said.role, "content": said.text})
+            urls = self.pictures.get(said.id, ())[:number]
+            number -= len(urls)
+            parts = [text_part(said.text), *map(picture, urls)]
+            told.append({"role": said.role, "content": parts if urls else said.text})
             if size and for_calls >= 0:
                 told += reversed(calls.as_messages(said.calls, said.id))
+        if told and told[-1]["role"] != "user":
+            told.append({"role": "user", "content": UNASKED})
         told.reverse()
         return told
 
@@ -261,7 +277,20 @@ def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:
         tokens=max(budget, 0),
         call_tokens=max(budget, 0) // CALLS_SHARE,
     )
-    return [said for said in found if said.text], has_more
+    said = [each for each in found if each.text.strip()]
+    first = list(takewhile(lambda each: each.role != "user", reversed(said)))
+    if first and not has_more:
+        answers = answers_among([each.id for each in first])
+        said = [each for each in said if each.id not in answers]
+    return said, has_more
+
+
+def answers_among(ids: Sequence[int]) -> set[int]:
+    """Return those of these messages that answer one of a person, which is not in the history: it
+    was sent before a new conversation began.
+    """
+    asked = Message.objects.filter(run=OuterRef("run"), role="user")
+    return set(Message.objects.filter(Exists(asked), id__in=ids).values_list("id", flat=True))
 
 
 def instructions(run: Run, known: Catalogue) -> str:

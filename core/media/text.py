@@ -48,10 +48,11 @@ def media_text(medium: Medium) -> str:
 
 def failed_text(medium: Medium) -> str:
     """Return the text of a medium that could not be fetched: its caption, or the failure; and
-    the reason.
+    its name with the reason.
     """
     said = medium.caption or f"[Failed to process {medium.kind}]"
-    return f"{said}\n({medium.note})" if medium.note else said
+    reason = ": ".join(each for each in (medium.name, medium.note) if each)
+    return f"{said}\n({reason})" if reason else said
 
 
 def labelled(**fields: str) -> list[str]:

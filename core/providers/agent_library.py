@@ -361,9 +361,10 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRe
             return library.SystemPromptPart(content=words_of(message["content"]))
         case "tool":
             call = message["tool_call_id"]
+            words = words_of(message["content"])
             return library.ToolReturnPart(
                 tool_name=names.get(call, "unknown"),
-                content=words_of(message["content"]) or EMPTY,  # Anthropic refuses empty texts
+                content=words if words.strip() else EMPTY,  # Anthropic refuses empty texts
                 tool_call_id=accepted_id(call),
             )
     content = message["content"]
@@ -375,7 +376,8 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRe
 def response_parts(message: ChatMessage) -> list[library.ModelResponsePart]:
     """Return the model's texts and calls."""
     text = words_of(message.get("content"))
-    parts: list[library.ModelResponsePart] = [library.TextPart(content=text)] if text else []
+    said = [library.TextPart(content=text)] if text.strip() else []
+    parts: list[library.ModelResponsePart] = [*said]
     for call in message.get("tool_calls") or ():
         function = call["function"]
         parts.append(

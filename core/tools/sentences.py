@@ -12,6 +12,10 @@ SENTENCES = (
     gettext_noop("Searching the web for {0}…"),
     gettext_noop("Reading the page {0}…"),
     gettext_noop("The answer was cut here: it is longer than this gateway allows."),
+    gettext_noop(
+        "The answer ends here because the model has reached its longest answer. Write “go on” for "
+        "the rest."
+    ),
     gettext_noop("{0} answered, because the usual model is not available."),
     gettext_noop("The beginning of this conversation is left out: it is too long for the model."),
     gettext_noop("This was due at {0}, and I was off."),

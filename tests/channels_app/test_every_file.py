@@ -37,7 +37,7 @@ from core.documents.sniffing import media_type
 from core.files import storage
 from core.lib.ttl_cache import TtlCache
 from core.media import transcribe
-from core.models import Run, User
+from core.models import Run, StoredFile, User
 from core.providers import catalogue, sight
 from core.providers import registry as providers
 from core.providers.base import Delta, ModelRequest, ProviderError
@@ -325,6 +325,36 @@ def test_c6_a_picture_is_upright_and_bounded_in_pixels_and_bytes(
     assert (found.height, found.width) == (1568, 1045)
     assert len(content) < len(big.getvalue()) / 2
     assert b"where it was taken" not in content
+
+
+def test_c6_a_question_after_a_picture_may_be_about_it(
+    model: Watcher, owner: User, settings: Any
+) -> None:
+    """Also after a stop. Not about one that is gone, or of a run that failed, maybe for it."""
+    settings.DEBOUNCE_IDLE_MILLISECONDS = 1
+    account = memory_account()
+    PLATFORM.files["f"] = TABLE["a.png"][0]
+
+    def seen_after(number: int, media: list[Body]) -> list[int]:
+        say_on_platform(
+            account=account, sender="555", chat="c", text="look", message_id=str(number),
+            now=timezone.now(), media=media,
+        )  # fmt: skip
+        until(lambda: Run.objects.filter(state__in=Run.FINAL).count() == number)
+        messages = enumerate(model.asked[-1].messages)
+        return [place for place, each in messages if sight.has_pictures([each])]
+
+    assert seen_after(1, [{"kind": "image", "remote": "f", "name": "a.png"}]) == [1]
+    assert seen_after(2, []) == [1]
+    assert [each["role"] for each in model.asked[-1].messages[1:]] == ["user", "assistant", "user"]
+    StoredFile.objects.update(revoked_at=timezone.now())
+    assert seen_after(3, []) == []
+    StoredFile.objects.update(revoked_at=None)
+    first = Run.objects.filter(id=Run.objects.earliest("id").id)
+    first.update(state=Run.State.CANCELLED)
+    assert seen_after(4, []) == [1]
+    first.update(state=Run.State.FAILED)
+    assert seen_after(5, []) == []
 
 
 def test_c6_a_model_that_refuses_pictures_is_asked_once_and_remembered(

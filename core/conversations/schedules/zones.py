@@ -1,5 +1,6 @@
 """Time zones by their IANA names, and by the names of cities."""
 
+import re
 import unicodedata
 from difflib import get_close_matches
 from functools import cache
@@ -14,15 +15,18 @@ NO_NAMES = {"localtime", "posixrules", "Factory"}
 SHORTEST = 5  # of names that are searched for by similarity: CEST is like West
 LONGEST = 64  # of names in the database of zones: about 30
 MOST = 10
+# UTC+7, GMT -3, +05:00. IANA's Etc/GMT+7 is seven hours behind: its sign is the other way round.
+HOURS = re.compile(r"(?:utc|gmt)?_?([+\-−])_?([0-9]{1,2})(?::?00)?")
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return the zone of an IANA name, in any case and with spaces for "_".
+    """Return the zone of an IANA name, in any case and with spaces for "_", or of whole hours from
+    UTC.
 
     Raises RuleError, with names that are like it.
     """
     wanted = folded(name) if len(name) <= LONGEST else ""
-    if found := names().get(wanted):
+    if found := names().get(wanted) or zone_of_hours(wanted):
         return ZoneInfo(found)
     close = close_to(name)
     hint = gettext("Use one such as Europe/Berlin.")
@@ -30,6 +34,15 @@ def zone_named(name: str) -> ZoneInfo:
         hint = gettext("Did you mean {names}?").format(names=gettext(" or ").join(close))
     said = gettext('"{name}" is not the IANA name of a time zone. {hint}')
     raise RuleError(said.format(name=name[:LONGEST], hint=hint))
+
+
+def zone_of_hours(wanted: str) -> str:
+    """Return the IANA name for a folded distance from UTC such as ``utc+7``; "" for none."""
+    found = HOURS.fullmatch(wanted)
+    if found is None:
+        return ""
+    sign = "-" if found[1] == "+" else "+"
+    return names().get(f"etc/gmt{sign}{int(found[2])}", "")
 
 
 def stored_zone(name: str) -> ZoneInfo:
@@ -45,7 +58,7 @@ def close_to(name: str) -> list[str]:
         return found
     wanted = folded(name) if SHORTEST <= len(name) <= LONGEST else ""
     # Of places: EST is a zone without daylight saving, which hardly anybody means.
-    places = [each for each in sorted(names()) if "/" in each]
+    places = [each for each in sorted(names()) if "/" in each and not each.startswith("etc/")]
     cities = {each.rpartition("/")[2]: each for each in places}
     like = get_close_matches(wanted, cities, n=3, cutoff=0.75)
     close = [cities[each] for each in like] or get_close_matches(wanted, places, n=3, cutoff=0.7)
@@ -53,13 +66,16 @@ def close_to(name: str) -> list[str]:
 
 
 def find_zones(words: str) -> list[str]:
-    """Return at most ten IANA names for a name, or for a city: ``berlin``, ``New York``.
+    """Return at most ten IANA names for a name, for a city (``berlin``, ``New York``), or for hours
+    from UTC.
 
     Those that are called so; if there is none, those that begin so.
     """
     wanted = folded(words) if len(words) <= LONGEST else ""
     if not wanted:
         return []
+    if wanted not in names() and (fixed := zone_of_hours(wanted)):
+        return [fixed]
     cities = [(each.rpartition("/")[2], each) for each in sorted(names())]
     found = [each for city, each in cities if wanted in (city, each)]
     found = found or [each for city, each in cities if city.startswith(wanted)]

@@ -45,6 +45,12 @@ def test_c6_the_name_of_a_document_is_a_line() -> None:
     assert text == "[document message received]\nName: notes.pdf\nFile: /files/x\nType: a/b"
 
 
+def test_c6_a_file_that_could_not_be_fetched_is_named() -> None:
+    """Of several files the assistant has to know which one is missing."""
+    failed = Medium(kind="document", name="a.pdf", caption="compare", failed=True, note="too large")
+    assert media_text(failed) == "compare\n(a.pdf: too large)"
+
+
 def send(text: str, media: dict[str, Any], *, content: bytes | None = b"data") -> None:
     """Send a file of the owner with a caption."""
     if content is not None:

@@ -359,7 +359,18 @@ def test_names_of_files_hold_no_character_that_a_database_refuses() -> None:
         ({"story": {}}, "[unsupported message: story]"),
         ({"game": {}}, "[unsupported message: game]"),
         ({"invoice": {}}, "[unsupported message: invoice]"),
-        ({"checklist": {}}, "[unsupported message: checklist]"),
+        (
+            {
+                "checklist": {
+                    "title": "Shopping",
+                    "tasks": [
+                        {"id": 1, "text": "milk", "completion_date": 1_764_000_000},
+                        {"id": 2, "text": "bread"},
+                    ],
+                }
+            },
+            "[Checklist: Shopping]\n☑ milk\n☐ bread",
+        ),
     ],
 )
 def test_other_content_than_text_and_files_is_a_line(more: Json, line: str) -> None:

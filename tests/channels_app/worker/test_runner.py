@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
 
-from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.asgi.builtin_accounts import PROGRAMS, builtin_account
 from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
@@ -23,7 +23,7 @@ from channels_app.replies import outbound
 from channels_app.worker import claim_runs, finish_run, run_turn
 from channels_app.worker import runner as runners
 from channels_app.worker.runner import Runner
-from core.agent.loop import Turn
+from core.agent.loop import ENDS_HERE, Turn
 from core.conversations import events, inbox, outbox, runs
 from core.database import transactions
 from core.files import storage
@@ -37,7 +37,7 @@ from core.messages import (
 )
 from core.models import Assistant, ChannelAccount, Delivery, InboundMessage, Message, Run, User
 from core.providers import catalogue
-from core.providers.base import Delta, Finish, ModelRequest, ThinkingDelta
+from core.providers.base import Delta, Finish, ModelRequest, TextDelta, ThinkingDelta
 from core.providers.chain import Chain
 from core.providers.failures import KINDS
 from core.providers.scripted import Scripted
@@ -509,6 +509,25 @@ def test_a_person_whose_answer_is_empty_by_the_assistants_limit_is_told(
     monkeypatch.setattr("core.providers.registry.provider_of", lambda _: Thinker())
     run = ended(say("hello"))
     assert (run.state, run.error) == (Run.State.FAILED, KINDS["length"].person)
+
+
+class Limited(Scripted):
+    """A model whose limit ends its answer."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        yield TextDelta("1. one 2. t")
+        yield Finish("length")
+
+
+@pytest.mark.usefixtures("runner")
+def test_a_person_whose_answer_a_limit_has_ended_is_told_and_a_program_is_not(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.providers.registry.provider_of", lambda _: Limited([]))
+    run = ended(say("hello"))
+    assert texts(run) == ["1. one 2. t", f"*{ENDS_HERE}*"]
+    ChannelAccount.objects.filter(channel=run.session.account.channel).update(channel=PROGRAMS)
+    assert texts(ended(say("hello"))) == ["1. one 2. t"]
 
 
 @pytest.mark.usefixtures("script")

@@ -163,6 +163,32 @@ async def test_errors_of_a_call_are_returned_to_the_model(
     assert answer in model.requests[1].messages[-1]["content"]
 
 
+async def test_white_space_before_a_call_does_not_go_back_to_the_model(events: Events) -> None:
+    """Anthropic's API refuses a text without a letter, and with it the whole turn."""
+    model = Model([TextDelta("\n\n"), *call("current_time"), Finish("tool_calls")], DONE)
+    await turn(model, events).run()
+    (sent,) = (each for each in model.requests[1].messages if each.get("tool_calls"))
+    assert sent["content"] == ""
+
+
+@pytest.mark.parametrize("arguments", ['{"time_zone": "Eur', ""])
+async def test_a_call_that_a_limit_has_cut_is_not_made_and_the_model_is_told(
+    arguments: str, events: Events
+) -> None:
+    """It repeated a call whose arguments were called no JSON, as long as before."""
+    model = Model([*call("current_time", arguments), Finish("length")], DONE)
+    await turn(model, events).run()
+    assert model.requests[1].messages[-1]["content"] == loop.CUT_CALL
+
+
+async def test_a_clients_call_that_a_limit_has_cut_keeps_its_reason(events: Events) -> None:
+    """As at OpenAI: the client would take half of its arguments for all of them."""
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    it = turn(Model([*call("look", '{"at": "th'), Finish("length")]), events, client_tools=tools)
+    await it.run()
+    assert it.finish_reason == "length"
+
+
 async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Events) -> None:
     """Some servers send no id, or the same one every time; a job is unique per call."""
     model = Model(
@@ -328,6 +354,21 @@ async def test_an_answer_that_is_empty_by_the_assistants_limit_is_a_failure(
     with pytest.raises(ProviderError) as failure:
         await it.run()
     assert failure.value.code == "length"
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_read", "told"),
+    [("length", True, True), ("stop", True, False), ("length", False, False)],
+)
+async def test_a_person_is_told_that_a_limit_has_ended_an_answer(
+    reason: str, is_read: bool, told: bool, events: Events
+) -> None:
+    """Else half of a list is taken for all of it; a program gets the reason."""
+    it = turn(Model([TextDelta("1. one 2. t"), Finish(reason)]), events, is_read=is_read)
+    await it.run()
+    notes = [f"*{loop.ENDS_HERE}*"] if told else []
+    assert [each["content"] for each in events.of("text")] == ["1. one 2. t", *notes]
+    assert it.finish_reason == reason
 
 
 def endless(kind: str) -> Step:

@@ -102,7 +102,7 @@ def test_the_messages_fit_the_window_and_is_well_formed(
     assert with_calls or all("tool_calls" not in each for each in history)
     told = [(each["role"], each["content"]) for each in history if each["content"]]
     texts = [(role, text) for role, text, _ in rows]
-    told = [each for each in told if each[0] != "tool"]
+    told = [each for each in told if each[0] != "tool" and each[1] != prompt.UNASKED]
     assert told == texts[len(texts) - len(told) :]
     if made.left_out:
         assert made.left_out == len(rows) - len(told)
@@ -186,6 +186,28 @@ def test_a_picture_takes_its_place_but_refuses_no_message() -> None:
     assert len(made.within(Capacity(3500, 100))) == 3
     assert len(made.within(Capacity(3000, 100))) == 2
     assert len(made.within(Capacity(500, 100))) == 2
+
+
+def test_earlier_pictures_take_at_most_a_quarter_of_a_history_the_newest_first() -> None:
+    made = prompt_of([("user", "first", []), ("assistant", "a", []), ("user", "second", [])])
+    made.pictures = {3: ["data:b", "data:c"], 1: ["data:a"]}
+    for budget, shown in ((3000, []), (4500, ["b"]), (8500, ["b", "c"]), (12_500, ["a", "b", "c"])):
+        sent = made.within(Capacity(total([made.system, made.current]) + budget, 0))
+        assert [each["role"] for each in sent[1:]] == ["user", "assistant", "user", "user"]
+        assert total(sent) <= total([made.system, made.current]) + budget
+        parts = [part for each in sent for part in each["content"] if isinstance(part, dict)]
+        urls = [part["image_url"]["url"][-1] for part in parts if part["type"] == "image_url"]
+        assert urls == shown
+
+
+def test_a_reminder_before_any_message_is_in_the_history() -> None:
+    """Vendors take no history that begins with the assistant: it was left out."""
+    made = prompt_of([("assistant", "⏰ Call the dentist", [])])
+    sent = made.within(Capacity(500, 100))
+    assert [each["role"] for each in sent] == ["system", "user", "assistant", "user"]
+    assert [each["content"] for each in sent[1:3]] == [prompt.UNASKED, "⏰ Call the dentist"]
+    begun = prompt_of([("user", "hi", []), ("assistant", "⏰ Call the dentist", [])])
+    assert prompt.UNASKED not in str(begun.within(Capacity(500, 100)))
 
 
 def test_a_message_that_does_not_fit_is_refused_with_the_length_that_does() -> None:
@@ -437,6 +459,7 @@ def test_an_answer_does_not_fail_because_it_is_not_recorded_that_messages_are_le
 def test_an_answer_that_came_after_a_new_start_is_no_shortening(
     say: Say, answer: Callable[..., Message], session: ChatSession
 ) -> None:
+    """Nor does it belong to the new conversation, as a reminder does."""
     first = say("before")
     session.history_from = Message.objects.latest("id").id
     session.save()
@@ -444,6 +467,15 @@ def test_an_answer_that_came_after_a_new_start_is_no_shortening(
     made = prompt.prepare(Run.objects.select_related("session").get(pk=say("new").pk))
     assert len(made.fitted(model_of(context_tokens=8192))) == 2
     assert made.left_out == 0
+    due = Run.objects.create(session=session, user=session.user, text="", route={})
+    Message.objects.create(session=session, run=due, role="assistant", text="⏰ Dentist", tokens=9)
+    made = prompt.prepare(Run.objects.select_related("session").get(pk=say("who?").pk))
+    texts = [each["content"] for each in made.fitted(model_of(context_tokens=8192))[1:]]
+    assert texts == ["new", "⏰ Dentist", "who?"]
+    ChatSession.objects.update(history_from=Message.objects.get(text="new").id)
+    made = prompt.prepare(Run.objects.select_related("session").get(pk=say("who?").pk))
+    texts = [each["content"] for each in made.fitted(model_of(context_tokens=8192))[1:]]
+    assert texts == [prompt.UNASKED, "⏰ Dentist", "who?", "who?"]
 
 
 def test_the_tokens_of_tools_are_those_of_their_schemas() -> None:

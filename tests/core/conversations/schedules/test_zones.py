@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -19,12 +20,27 @@ def test_a_zone_is_found_by_its_name_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "hours"),
+    [("UTC+7", 7), ("GMT+7", 7), ("gmt -3", -3), ("+07:00", 7), ("UTC\u221205", -5), ("UTC+0", 0)],
+)
+def test_hours_from_utc_are_those_that_people_mean(name: str, hours: int) -> None:
+    """IANA counts them the other way round: GMT+7 became Etc/GMT+7, seven hours behind UTC."""
+    zone = zones.zone_named(name)
+    assert zone.utcoffset(datetime(2026, 1, 1)) == timedelta(hours=hours)
+    if hours:
+        assert zones.find_zones(name) == [zone.key]
+    assert zones.zone_named("Etc/GMT+7").key == "Etc/GMT+7"
+
+
+@pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("Berlin", "Did you mean Europe/Berlin?"),
         ("Europe/Berln", "Europe/Berlin"),
         ("CEST", "Use one such as Europe/Berlin"),
         ("EST5", "Did you mean EST5EDT?"),
+        ("GMT+5:30", "Use one such as Europe/Berlin"),
+        ("GMT+15", "is not the IANA name"),
         ("", "Use one such as"),
         ("../../etc/passwd", "Use one such as"),
         ("localtime", "is not the IANA name"),
