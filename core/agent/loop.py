@@ -503,7 +503,8 @@ class Turn:
                     call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
                 )
             )
-        self.finish_reason = "tool_calls"
+        if self.finish_reason != "length":  # then the arguments of the last one may be cut
+            self.finish_reason = "tool_calls"
 
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
         """Make calls side by side; show and keep their results in the order of the calls."""
