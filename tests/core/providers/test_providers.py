@@ -1,6 +1,7 @@
 """Providers: the same contract for each, against a real server that fails as real ones do."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -49,6 +50,7 @@ from tests.core.providers.conftest import asking
 from tests.core.providers.model_server import (
     ModelServer,
     Reply,
+    answers,
     chunk,
     hangs,
     hello,
@@ -424,9 +426,28 @@ async def test_odd_streams_of_real_servers_are_read(
     assert deltas[-1] == Finish("stop")
 
 
+WHOLE: dict[str, Any] = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}],
+    "usage": USED,
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+async def test_an_answer_that_is_not_streamed_is_read(
+    indent: int | None, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Servers without streams answer whole, whatever they were asked for."""
+    server.replies = [answers(json.dumps(WHOLE, indent=indent).encode())]
+    assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
+    server.replies = [streams(sse(WHOLE))]
+    assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
+
+
 @pytest.mark.parametrize(
     ("last", "code"),
     [
+        ({"object": "error", "message": "The engine is currently overloaded."}, "overloaded"),
         (chunk(finish="error"), "server"),
         (chunk(finish="insufficient_system_resource"), "overloaded"),
         (chunk(finish="abort"), "cut"),
