@@ -341,12 +341,25 @@ def parsed(line: bytes) -> dict[str, Any]:
     if line.startswith(ERROR):
         raise ProviderError.of(classify(body=line.removeprefix(ERROR)))
     try:
-        chunk = orjson.loads(line[5:])
-    except orjson.JSONDecodeError as error:
+        chunk = loaded(line[5:])
+    except (ValueError, RecursionError) as error:
         raise BadStreamError("a chunk is not JSON") from error
     if not isinstance(chunk, dict):
         raise BadStreamError("a chunk is not an object")
     return chunk
+
+
+def loaded(text: bytes) -> Any:
+    """Return JSON. Half a character, at which servers in JavaScript cut their texts, is a question
+    mark. Raises ValueError, RecursionError.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if b"\\ud" not in text.lower():
+            raise
+        found = json.dumps(json.loads(text), ensure_ascii=False)
+        return orjson.loads(found.encode(errors="replace"))
 
 
 def joined(lines: list[bytes]) -> Iterator[Delta]:

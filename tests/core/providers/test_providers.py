@@ -383,6 +383,11 @@ async def test_an_invalid_stream_is_a_failure(
     assert (await failure(compatible)).code == code
 
 
+HALVES = [
+    json.dumps(chunk({"content": text})).encode() for text in ("a \ud83d", "\ude00 b")
+]  # of an emoji
+
+
 async def test_comments_and_a_role_are_no_token(server: ModelServer) -> None:
     """Only visible text ends the wait for the first token."""
     compatible = OpenAICompatible(
@@ -410,6 +415,7 @@ async def test_an_error_inside_the_stream_is_the_servers(
         (hello("a").replace(b"data: ", b"data:"), "a"),
         (b": comment\n\nevent: x\nid: 5\n" + hello("a"), "a"),
         (sse(chunk({"content": 5}), chunk(finish="stop")), "5"),
+        (sse(*HALVES, chunk(finish="stop")), "a ?? b"),
         (sse({"choices": None, "error": None}, chunk({"content": "a"}), chunk(finish="stop")), "a"),
         (
             sse(chunk({"content": "a"}), chunk(finish="stop", usage={"prompt_tokens": None})),
