@@ -219,6 +219,20 @@ async def test_the_request_is_sent_unchanged(server: ModelServer, provider: Prov
     assert server.headers[0]["Authorization"] == "Bearer sk-secret"
 
 
+async def test_an_answer_that_says_nothing_is_not_sent_back(
+    server: ModelServer, provider: Provider
+) -> None:
+    """Clients keep one after a stop; Mistral and vLLM refuse the whole conversation for it."""
+    server.replies = [streams(hello("ok"))]
+    said: list[ChatMessage] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "again"},
+    ]
+    await ask(provider, ModelRequest(said))
+    assert [each["content"] for each in server.requests[0]["messages"]] == ["hi", "again"]
+
+
 async def test_tool_calls_arrive_in_pieces_and_in_parallel(
     server: ModelServer, provider: Provider
 ) -> None:
