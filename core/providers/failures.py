@@ -237,6 +237,7 @@ NAMES: dict[str, str] = {
     "billing_hard_limit_reached": "quota",
     "billing_error": "quota",
     "insufficient_balance": "quota",
+    "insufficient_user_quota": "quota",  # relays of several vendors
     "exceeded_current_quota_error": "quota",  # Moonshot
     "arrearage": "quota",  # DashScope
     "1113": "quota",  # Zhipu, and the next
@@ -248,6 +249,7 @@ NAMES: dict[str, str] = {
     "context_length_exceeded": "context_length",
     "exceed_context_size_error": "context_length",
     "string_above_max_length": "context_length",
+    "model_max_prompt_tokens_exceeded": "context_length",  # Copilot
     "content_filter": "content",
     "content_policy_violation": "content",
     "data_inspection_failed": "content",  # DashScope
@@ -279,9 +281,10 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          r"(?:input )?tokens|input token count|exceeds the available context|reduce the length|"
          r"maximum (?:input )?(?:prompt )?tokens|longer than the maximum model length|"
          r"max_model_len|input is too long", "context_length"),
-        # Of xAI (twice), Kimi, Zhipu, DashScope, SGLang and Copilot.
+        # Of xAI (twice), Kimi, Zhipu, DashScope, SGLang, Copilot, OpenAI and TGI (twice).
         (r"maximum prompt length|input_too_large|model token limit|prompt exceeds max length|range "
-         r"of input length|maximum allowed (?:input )?length|prompt token count", "context_length"),
+         r"of input length|maximum allowed (?:input )?length|prompt token count|exceed the "
+         r"configured limit|`inputs` (?:tokens \+|must have less)", "context_length"),
         (r"content (?:management )?(?:policy|filter)|safety system|flagged|moderation", "content"),
         # Of DeepSeek, DashScope and xAI; the last says that the caller has no permission.
         (r"content exists risk|inappropriate content|violates usage guidelines", "content"),
