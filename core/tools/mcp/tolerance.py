@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-STRICTEST = HANDSHAKE_PROTOCOL_VERSIONS[-1]  # what it takes, the newer protocols take, too
+STRICTEST = HANDSHAKE_PROTOCOL_VERSIONS[-1]  # newer protocols take all that this one takes
 READ = ("name", "title", "description")  # of a tool, beside its schema and its hints
 
 
