@@ -243,6 +243,18 @@ def body_headers(status: int, data: bytes, content_type: str, headers: Headers) 
     }
 
 
+async def no_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse the handshake of a WebSocket at an address of HTTP. After a 426 Codex asks over HTTP,
+    after anything else it tries five times more.
+    """
+    del receive
+    if "websocket.http.response" in (scope.get("extensions") or {}):
+        await send({"type": "websocket.http.response.start", "status": 426, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b""})
+    else:  # Daphne
+        await send({"type": "websocket.close"})
+
+
 async def write(send: Send, data: bytes, *, more: bool) -> bool:
     """Send ``data``; return False when the reader takes nothing for STREAM_STALL_SECONDS.
 

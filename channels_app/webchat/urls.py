@@ -3,6 +3,7 @@
 from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
+from channels_app.asgi import http
 from channels_app.asgi.hosts import our_host
 from channels_app.webchat import (
     answering,
@@ -75,6 +76,7 @@ ROUTES = [
 ]
 SOCKETS = [
     path("ws/desk", AdminNotificationsConsumer.as_asgi()),
+    re_path(r"^v1/", http.no_socket),
     re_path(r"", WebChatConsumer.as_asgi()),  # under any other address
 ]
 websocket_application = our_host(URLRouter(SOCKETS))

@@ -522,7 +522,7 @@ class Turn:
                     call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
                 )
             )
-        if self.finish_reason != "length":  # then the last one may be incomplete
+        if self.finish_reason != "length":  # then the arguments of the last one may be cut
             self.finish_reason = "tool_calls"
 
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
@@ -583,7 +583,7 @@ class Turn:
         if tool is None:
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
         arguments = arguments_of(call)
-        is_broken = isinstance(arguments, str) or not call.arguments
+        is_broken = isinstance(arguments, str) or not arguments
         if is_broken and self.finish_reason == "length":
             return ToolResult(CUT_CALL, ok=False)
         if isinstance(arguments, str):

@@ -235,11 +235,11 @@ OWN = Kind(
 NAMES = {
     name: code
     for code, names in {
-        # Of Moonshot, DashScope and Zhipu, among others.
+        # Of relays, Moonshot, DashScope, Copilot and Zhipu, among others.
         "quota": "insufficient_quota billing_hard_limit_reached billing_error insufficient_balance "
-        "exceeded_current_quota_error arrearage 1113",
+        "insufficient_user_quota exceeded_current_quota_error arrearage 1113",
         "context_length": "context_length_exceeded exceed_context_size_error "
-        "string_above_max_length 1261",
+        "string_above_max_length model_max_prompt_tokens_exceeded 1261",
         "content": "content_filter content_policy_violation data_inspection_failed "
         "responsibleaipolicyviolation moderation_blocked 1301",
         "rate_limited": "rate_limit_exceeded rate_limit_error resource_exhausted",
@@ -263,9 +263,10 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          r"(?:input )?tokens|input token count|exceeds the available context|reduce the length|"
          r"maximum (?:input )?(?:prompt )?tokens|longer than the maximum model length|"
          r"max_model_len|input is too long", "context_length"),
-        # Of xAI (twice), Kimi, Zhipu, DashScope, SGLang and Copilot.
+        # Of xAI (twice), Kimi, Zhipu, DashScope, SGLang, Copilot, OpenAI and TGI (twice).
         (r"maximum prompt length|input_too_large|model token limit|prompt exceeds max length|range "
-         r"of input length|maximum allowed (?:input )?length|prompt token count", "context_length"),
+         r"of input length|maximum allowed (?:input )?length|prompt token count|exceed the "
+         r"configured limit|`inputs` (?:tokens \+|must have less)", "context_length"),
         (r"content (?:management )?(?:policy|filter)|safety system|flagged|moderation", "content"),
         # Of DeepSeek, DashScope and xAI; the last says that the caller has no permission.
         (r"content exists risk|inappropriate content|violates usage guidelines", "content"),

@@ -123,9 +123,9 @@ class OpenAICompatible:
         try:
             async with (
                 asyncio.timeout(self._first_seconds) as bound,
-                self._answered(request) as answer,
+                self._answered(request) as (answer, pieces),
             ):
-                async for block in blocks(answer, end):
+                async for block in blocks(pieces, end):
                     speaks = False
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
@@ -159,9 +159,9 @@ class OpenAICompatible:
     @asynccontextmanager
     async def _answered(
         self, request: ModelRequest
-    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """Yield the stream that answers a request; one that lacked a field, or had what this model
-        does not take, is sent again. Raises ProviderError.
+    ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, AsyncIterator[bytes]], None]:
+        """Yield the response to a request, and its stream; one that lacked a field, or had what
+        this model does not take, is sent again. Raises ProviderError.
         """
         model = request.model or self._model
         known = self._refused[model]
@@ -169,9 +169,14 @@ class OpenAICompatible:
             async with self._post(self._body(request, known)) as answer:
                 if answer.status == 200 and answer.content_type not in NO_STREAMS:
                     self._learn(model, known)
-                    yield answer
+                    yield answer, answer.content.iter_any()
                     return
-                error = await refusal(answer)
+                body = await body_of(answer)
+                if whole := whole_answer(answer, body):
+                    self._learn(model, known)
+                    yield answer, events_of(whole)
+                    return
+                error = refusal(answer, body)
             found = returned.lacking(error.reason, request.messages, known) or resent.refused(
                 error.reason, request, known, may_lack_tools=self._may_lack_tools
             )
@@ -258,13 +263,29 @@ class Ending:
         return failed(failure or cut, begun=begun)
 
 
-async def blocks(response: aiohttp.ClientResponse, ending: Ending) -> AsyncIterator[list[bytes]]:
+def whole_answer(response: aiohttp.ClientResponse, body: bytes) -> dict[str, Any]:
+    """Return an answer that was not streamed; empty for anything else."""
+    if response.status != 200 or response.content_type != "application/json":
+        return {}
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) and found.get("choices") else {}
+
+
+async def events_of(answer: dict[str, Any]) -> AsyncIterator[bytes]:
+    """Yield an answer as a stream."""
+    yield b"data:" + orjson.dumps(answer) + b"\n\ndata: [DONE]\n\n"
+
+
+async def blocks(pieces: AsyncIterator[bytes], ending: Ending) -> AsyncIterator[list[bytes]]:
     """Yield the lines with READ fields of an SSE body until ``[DONE]`` or its end, grouped by read.
 
     The body's last line may be unterminated. Notes in ``ending`` that ``[DONE]`` came.
     """
     rest, begun = b"", False
-    async for block in response.content.iter_any():
+    async for block in pieces:
         *lines, rest = (rest + block).split(b"\n")
         if not begun:
             begun = check_beginning(lines, rest)
@@ -319,15 +340,27 @@ def parsed(line: bytes) -> dict[str, Any]:
     """Return the object of a ``data:`` line. Raises BadStreamError, ProviderError for an error."""
     if line.startswith(ERROR):
         raise ProviderError.of(classify(body=line.removeprefix(ERROR)))
-    is_exact = b'"arguments"' in line and OBJECT.search(line) is not None
-    load = json.loads if is_exact else orjson.loads
     try:
-        chunk = load(line[5:])
+        chunk = loaded(line[5:])
     except (ValueError, RecursionError) as error:
         raise BadStreamError("a chunk is not JSON") from error
     if not isinstance(chunk, dict):
         raise BadStreamError("a chunk is not an object")
     return chunk
+
+
+def loaded(text: bytes) -> Any:
+    """Return JSON, with exact numbers in arguments. Half a character, at which servers in
+    JavaScript cut their texts, is a question mark. Raises ValueError, RecursionError.
+    """
+    if b'"arguments"' not in text or OBJECT.search(text) is None:
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            if b"\\ud" not in text.lower():
+                raise
+    found = json.dumps(json.loads(text), ensure_ascii=False)
+    return json.loads(found.encode(errors="replace"))
 
 
 def joined(lines: list[bytes]) -> Iterator[Delta]:
@@ -366,7 +399,7 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
 
     Raises ProviderError on an error frame, BadStreamError on an invalid one.
     """
-    if chunk.get("error"):
+    if chunk.get("error") or chunk.get("object") == "error":  # the second: vLLM until 2025
         raise ProviderError.of(classify(body=orjson.dumps(chunk)))
     found: list[Delta] = []
     try:
@@ -412,7 +445,8 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
     if choice.get("error"):
         raise ProviderError.of(classify(body=orjson.dumps(choice)))
     found: list[Delta] = []
-    delta = choice.get("delta") or {}
+    # Perplexity repeats the message so far beside each delta.
+    delta = (choice["delta"] if "delta" in choice else choice.get("message")) or {}
     thinking = delta.get("reasoning_content") or delta.get("reasoning")
     if isinstance(thinking, str):
         found.append(ThinkingDelta(thinking))
@@ -463,15 +497,21 @@ def of_parts(parts: list[Any]) -> list[Delta]:
     return found
 
 
-async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:
-    """Return the error for a response with a status other than 200."""
+async def body_of(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body of an error, or of an answer that was not streamed."""
     body = b""
+    most = MAX_LINE_BYTES if answer.status == 200 else BODY_BYTES
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(ERROR_SECONDS):
             async for piece in answer.content.iter_any():
                 body += piece
-                if len(body) > BODY_BYTES:
+                if len(body) > most:
                     break
+    return body
+
+
+def refusal(answer: aiohttp.ClientResponse, body: bytes) -> ProviderError:
+    """Return the error for a response without an answer."""
     failure = classify(status=answer.status, headers=answer.headers, body=body)
     if answer.status == 200 and failure.code == "server" and b'"error"' not in body:
         failure = classify(exception=NoStreamError(failure.reason or answer.content_type))

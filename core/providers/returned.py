@@ -36,8 +36,14 @@ def lacking(reason: str, messages: Sequence[ChatMessage], wanted: Set[str]) -> s
 
 
 def for_server(messages: Sequence[ChatMessage], wanted: Set[str]) -> list[ChatMessage]:
-    """Return messages for a server that wants these fields back."""
-    return [completed(each, wanted) if each["role"] == "assistant" else each for each in messages]
+    """Return messages for a server that wants these fields back, without answers that say nothing:
+    Mistral and vLLM refuse the whole conversation for one, which clients keep after a stop.
+    """
+    return [
+        completed(each, wanted) if each["role"] == "assistant" else each
+        for each in messages
+        if each["role"] != "assistant" or each["content"] or each.get("tool_calls")
+    ]
 
 
 def completed(message: ChatMessage, wanted: Set[str]) -> ChatMessage:

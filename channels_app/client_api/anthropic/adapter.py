@@ -50,9 +50,12 @@ STOP_REASONS: dict[str, StopReason] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(RunConfig):
-    """The options of one request. ``shows_thinking``: the client asked for thinking blocks."""
+    """The options of one request. ``shows_thinking``: the client asked for thinking blocks.
+    ``prompt_tokens``: of the request, as estimated.
+    """
 
     shows_thinking: bool = False
+    prompt_tokens: int = 0
 
 
 class AnthropicAdapter(ProseAdapter[Frame]):
@@ -83,7 +86,9 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         return frame
 
     def begin(self) -> list[Frame]:
-        """Begin with the empty message; its tokens are known at the end."""
+        """Begin with the empty message; its tokens are known at the end, and estimated here: some
+        clients read them nowhere else.
+        """
         return [{"type": "message_start", "message": empty_message(self.config)}]
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
@@ -215,7 +220,7 @@ def empty_message(config: Config) -> Message:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {**usage_of(Usage()), "service_tier": "standard"},
+        "usage": {**usage_of(Usage(prompt=config.prompt_tokens)), "service_tier": "standard"},
     }
 
 

@@ -1,5 +1,6 @@
 """``POST /v1/messages`` and what belongs to it, as Anthropic's clients expect them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,7 +65,9 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     def adapter_of(self, work: Work) -> adapter.AnthropicAdapter:
         """Return the adapter of a run."""
-        return adapter.AnthropicAdapter(config_of(work, self.asked))
+        config = config_of(work, self.asked)
+        estimated = fields.tokens(self.asked)
+        return adapter.AnthropicAdapter(replace(config, prompt_tokens=estimated))
 
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""

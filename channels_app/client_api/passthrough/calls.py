@@ -20,7 +20,7 @@ from core.database.transactions import in_thread
 from core.providers import addresses, registry
 from core.providers.base import ModelRequest, ProviderError, Usage
 from core.providers.failures import NoStreamError, classify
-from core.providers.openai_compatible import FAILURES, failed, refusal
+from core.providers.openai_compatible import FAILURES, body_of, failed, refusal
 from core.providers.redaction import without_key
 
 PIECE_BYTES = 64 * 1024
@@ -93,7 +93,7 @@ class Call:
     async def _refusal(self, response: aiohttp.ClientResponse) -> ProviderError:
         if response.content_type in PAGES and response.status == 200:
             return ProviderError.of(classify(exception=NoStreamError("a page")))
-        return await refusal(response)
+        return refusal(response, await body_of(response))
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yield the answer. It is cut off where the provider sends nothing for too long."""

@@ -25,7 +25,7 @@ from core.lib import encryption
 from core.lib.text import one_line
 from core.providers import addresses
 from core.providers.redaction import hide
-from core.tools.mcp import offers
+from core.tools.mcp import offers, tolerance
 from core.tools.mcp.errors import DOUBT, McpError, StoppedError, UnauthorizedError
 from core.tools.mcp.offers import Offer
 from core.tools.mcp.servers import ServerInfo
@@ -74,8 +74,7 @@ class Session(ClientSession):
 
     def __init__(self, read: Any, write: Any) -> None:
         super().__init__(
-            read,
-            write,
+            dispatcher=tolerance.Dispatcher(read, write),
             message_handler=self._note,
             client_info=types.Implementation(name="latchkey", version=VERSION),
         )

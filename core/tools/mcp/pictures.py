@@ -31,7 +31,8 @@ def pictures_of(blocks: Sequence[Any]) -> dict[int, bytes]:
 
 
 def decoded(data: str) -> bytes:
-    """Return the bytes of base64; empty for anything else, and for too many."""
+    """Return the bytes of base64, or of a data URL; empty for anything else, and for too many."""
+    data = "".join(data.rpartition(",")[2].split())  # `base64` breaks its lines
     if len(data) > MOST_BYTES * 4 // 3 + 4:
         return b""
     try:

@@ -376,6 +376,19 @@ async def test_rws12_a_client_that_left_before_it_was_accepted_takes_no_place(
         assert await socket.is_silent()
 
 
+@pytest.mark.parametrize("extensions", [{"websocket.http.response": {}}, None])
+async def test_d3_a_socket_at_an_address_of_the_openai_api_is_refused_at_once(
+    extensions: dict[str, Any] | None,
+) -> None:
+    """[D3] Codex tries one at `/v1/responses`: it would wait for frames that never come."""
+    wire = WebsocketCommunicator(websocket_application, "/v1/responses", headers=headers())
+    wire.scope["extensions"] = extensions
+    await wire.send_input({"type": "websocket.connect"})
+    found = await wire.receive_output(5)
+    assert found["type"] == ("websocket.http.response.start" if extensions else "websocket.close")
+    assert found.get("status", 426) == 426
+
+
 def test_d3_the_documentation_has_the_close_codes() -> None:
     """[D3]"""
     text = (ROOT / "docs" / "websocket.md").read_text(encoding="utf-8")

@@ -241,6 +241,16 @@ async def test_d5_calls_of_the_clients_tools_are_handed_over(events: Events) -> 
     assert client[0] in model.requests[0].tools
 
 
+async def test_d5_a_client_hears_that_a_call_was_cut_at_the_limit(events: Events) -> None:
+    """Its arguments are no JSON, or fewer than were meant: a client asks again for a longer one."""
+    model = Model([*call("book", '{"a": "Once upon'), Finish("length")])
+    client = [{"type": "function", "function": {"name": "book", "parameters": {}}}]
+    it = turn(model, events, client_tools=client, options={"max_tokens": 9})
+    await it.run()
+    assert [each["arguments"] for each in events.of("tool_call")] == ['{"a": "Once upon']
+    assert it.finish_reason == "length"
+
+
 async def test_a_call_never_has_the_id_of_another_in_the_clients_history(events: Events) -> None:
     """Some servers count from one in each answer; the AI SDK takes both for the same call."""
     client = [{"type": "function", "function": {"name": "book", "parameters": {}}}]

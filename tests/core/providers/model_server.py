@@ -83,6 +83,15 @@ def streams(
     return reply
 
 
+def answers(body: bytes) -> Reply:
+    """Return a reply that is JSON, and no stream."""
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, content_type="application/json")
+
+    return reply
+
+
 def says(status: int, **headers: str) -> Reply:
     """Return a reply that is an error."""
 

@@ -278,6 +278,21 @@ CASES: list[Case] = [
      anthropic("invalid_request_error", "input length and `max_tokens` exceed context limit: "
                "178959 + 64000 > 200000, decrease input length or `max_tokens` and try again"),
      "context_length"),
+    ("openai context in words", 400, {},
+     openai("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in "
+            "300000 tokens."), "context_length"),
+    ("tgi context", 422, {},
+     {"error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000",
+      "error_type": "validation"}, "context_length"),
+    ("tgi context with the answer", 422, {},
+     {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: "
+               "9000 `inputs` tokens and 10 `max_new_tokens`"}, "context_length"),
+    ("copilot context", 400, {},
+     openai("token count exceeds the limit", code="model_max_prompt_tokens_exceeded"),
+     "context_length"),
+    ("a relay's quota", 403, {},
+     openai("The user's quota is not enough", "new_api_error", "insufficient_user_quota"),
+     "quota"),
     # Proxies and gateways in between
     ("nginx 502", 502, {}, b"<html><head><title>502 Bad Gateway</title></head></html>", "server"),
     ("nginx 413", 413, {}, b"<html><h1>413 Request Entity Too Large</h1></html>", "too_large"),

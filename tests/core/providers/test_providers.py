@@ -50,6 +50,7 @@ from tests.core.providers.conftest import asking
 from tests.core.providers.model_server import (
     ModelServer,
     Reply,
+    answers,
     chunk,
     hangs,
     hello,
@@ -218,6 +219,20 @@ async def test_the_request_is_sent_unchanged(server: ModelServer, provider: Prov
     assert server.headers[0]["Authorization"] == "Bearer sk-secret"
 
 
+async def test_an_answer_that_says_nothing_is_not_sent_back(
+    server: ModelServer, provider: Provider
+) -> None:
+    """Clients keep one after a stop; Mistral and vLLM refuse the whole conversation for it."""
+    server.replies = [streams(hello("ok"))]
+    said: list[ChatMessage] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "again"},
+    ]
+    await ask(provider, ModelRequest(said))
+    assert [each["content"] for each in server.requests[0]["messages"]] == ["hi", "again"]
+
+
 async def test_tool_calls_arrive_in_pieces_and_in_parallel(
     server: ModelServer, provider: Provider
 ) -> None:
@@ -382,6 +397,11 @@ async def test_an_invalid_stream_is_a_failure(
     assert (await failure(compatible)).code == code
 
 
+HALVES = [
+    json.dumps(chunk({"content": text})).encode() for text in ("a \ud83d", "\ude00 b")
+]  # of an emoji
+
+
 async def test_comments_and_a_role_are_no_token(server: ModelServer) -> None:
     """Only visible text ends the wait for the first token."""
     compatible = OpenAICompatible(
@@ -409,6 +429,7 @@ async def test_an_error_inside_the_stream_is_the_servers(
         (hello("a").replace(b"data: ", b"data:"), "a"),
         (b": comment\n\nevent: x\nid: 5\n" + hello("a"), "a"),
         (sse(chunk({"content": 5}), chunk(finish="stop")), "5"),
+        (sse(*HALVES, chunk(finish="stop")), "a ?? b"),
         (sse({"choices": None, "error": None}, chunk({"content": "a"}), chunk(finish="stop")), "a"),
         (
             sse(chunk({"content": "a"}), chunk(finish="stop", usage={"prompt_tokens": None})),
@@ -431,9 +452,28 @@ async def test_odd_streams_of_real_servers_are_read(
     assert deltas[-1] == Finish("stop")
 
 
+WHOLE: dict[str, Any] = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}],
+    "usage": USED,
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+async def test_an_answer_that_is_not_streamed_is_read(
+    indent: int | None, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Servers without streams answer whole, whatever they were asked for."""
+    server.replies = [answers(json.dumps(WHOLE, indent=indent).encode())]
+    assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
+    server.replies = [streams(sse(WHOLE))]
+    assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
+
+
 @pytest.mark.parametrize(
     ("last", "code"),
     [
+        ({"object": "error", "message": "The engine is currently overloaded."}, "overloaded"),
         (chunk(finish="error"), "server"),
         (chunk(finish="insufficient_system_resource"), "overloaded"),
         (chunk(finish="abort"), "cut"),

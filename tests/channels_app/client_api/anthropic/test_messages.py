@@ -105,6 +105,7 @@ def test_w26_a_stream_adds_up_to_the_answer(client: httpx.Client) -> None:
     start = found[0][2]["message"]
     assert start["content"] == []
     assert start["usage"]["output_tokens"] == 0
+    assert start["usage"]["input_tokens"] > 0
     end = next(data for _, name, data in found if name == "message_delta")
     assert end["delta"]["stop_reason"] == "end_turn"
     assert end["usage"]["output_tokens"] > 0

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from core.lib.encryption import encrypt
-from core.tools.mcp import client, transport
+from core.tools.mcp import client, results, transport
 from core.tools.mcp.client import Called
 from core.tools.mcp.errors import McpError, StoppedError, UnauthorizedError
 from core.tools.mcp.servers import ServerInfo
@@ -260,6 +260,55 @@ def test_v38_a_schema_of_results_cannot_keep_a_processor_busy(server: MaliciousM
     server.results["read"] = text("x", structuredContent={"a": "a" * 60 + "!"})
     called = asyncio.run(client.call(info(server), lambda _: True, "read", {}))
     assert called.result is not None
+
+
+@pytest.mark.parametrize("version", [NEWEST, BEFORE])
+def test_v38_a_tool_that_does_not_follow_the_protocol_takes_away_no_other(
+    server: MaliciousMcp, version: str
+) -> None:
+    """[V38] Nor do parts of a tool that are not read, and a schema that PHP wrote as a list."""
+    server.version = version
+    server.tools = [
+        tool("read", outputSchema={"$id": "x"}, icons=["x"], execution={"taskSupport": "maybe"}),
+        tool("send", annotations={"readOnlyHint": "perhaps"}),
+        {"name": "bare"},
+        {"name": "php", "inputSchema": {"type": "object", "properties": []}},
+        {"name": "empty", "inputSchema": {}},
+        {"name": "no object", "inputSchema": {"type": "array"}},
+        {"name": "no text", "description": [], "inputSchema": {"type": "object"}},
+        {"inputSchema": {"type": "object"}},
+        None,
+    ]
+    offers = asyncio.run(client.list_tools(info(server))).offers
+    assert [each.name for each in offers] == ["read", "send", "bare", "php", "empty"]
+    assert [each.schema for each in offers[2:]] == [{"type": "object"}] * 3
+    assert not any(each.problem or each.read_only for each in offers)
+
+
+@pytest.mark.parametrize("version", [NEWEST, BEFORE])
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"structuredContent": {"a": 1}}, '{"a": 1}'),
+        ({"content": [], "structuredContent": [1]}, '{"result": [1]}'),
+        ({"content": None, "isError": None}, results.EMPTY),
+        ({"content": "Done."}, "Done."),
+        ({"content": {"type": "text", "text": "Done."}}, "Done."),
+        ({"content": [{"type": "json"}, *text("t")["content"]]}, '{"type": "json"}\n\nt'),
+        ({"content": [{"type": "text", "text": None}, 5]}, '{"type": "text", "text": null}\n\n5'),
+        ({"content": [{**text("t")["content"][0], "annotations": {"priority": 9}}]}, "t"),
+    ],
+)  # fmt: skip
+def test_v38_the_result_of_a_call_is_read_where_it_does_not_follow_the_protocol(
+    server: MaliciousMcp, version: str, result: dict[str, Any], expected: str
+) -> None:
+    """[V38] The call was made: the model must not hear that its result is unknown."""
+    server.version = version
+    server.results["read"] = result
+    called = call(server)
+    assert called.result is not None
+    found = results.result_of(called.result, tool="read", server="Shed")
+    assert (found.text.partition("\n\n")[2], found.ok) == (expected, True)
 
 
 def test_v38_lists_that_change_during_a_call_come_with_its_result(server: MaliciousMcp) -> None:

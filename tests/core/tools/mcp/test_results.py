@@ -93,6 +93,8 @@ def test_v45_pictures_are_those_that_their_bytes_say() -> None:
         image(PNG + b"x" * pictures.MOST_BYTES),
         *[image(PNG) for _ in range(5)],
     ]
+    data = blocks[2].data
+    blocks[5].data = f"data:image/png;base64,{data[:9]}\n{data[9:]}\n"
     found = pictures.pictures_of(blocks)
     assert list(found) == [2, 5, 6, 7]
     result = types.CallToolResult(content=blocks)
