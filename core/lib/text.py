@@ -8,6 +8,8 @@ from html import escape
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # In a quoted text it would end the quote, or begin another one.
 QUOTE_TAG = re.compile(r"<(?=\s*+/?\s*+quoted)", re.IGNORECASE)
+QUOTE_BEGINS, QUOTE_ENDS = re.compile(r'<quoted sender="[^"]*">\n'), "\n</quoted>"
+SENDER = 200  # characters
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -64,7 +66,13 @@ def visible_line(text: str, limit: int = 200) -> str:
 def quote(text: str, *, sender: str) -> str:
     """Return what ``sender`` said as the assistant gets it: marked, and unable to end its mark."""
     said = QUOTE_TAG.sub("&lt;", text)
-    return f'<quoted sender="{escape(sender)}">\n{said}\n</quoted>'
+    return f'<quoted sender="{escape(one_line(sender, SENDER))}">\n{said}{QUOTE_ENDS}'
+
+
+def unquoted(text: str) -> str:
+    """Return a message without what :func:`quote` has marked: the words of its sender."""
+    *before, last = text.split(QUOTE_ENDS)
+    return "".join([*(QUOTE_BEGINS.split(each, maxsplit=1)[0] for each in before), last])
 
 
 def counted(number: int, one: str, several: str = "") -> str:
