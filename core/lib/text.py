@@ -6,6 +6,10 @@ from html import escape
 
 # Unicode categories of invisible characters.
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that show nothing (fillers of Hangul, inherent vowels of Khmer), and selectors
+# of a variation behind another one: they can hold any text.
+SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+HIDDEN = re.compile(f"[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]|(?<=[{SELECTORS}])[{SELECTORS}]")
 # In a quoted text it would end the quote, or begin another one.
 QUOTE_TAG = re.compile(r"<(?=\s*+/?\s*+quoted)", re.IGNORECASE)
 QUOTE_BEGINS, QUOTE_ENDS = re.compile(r'<quoted sender="[^"]*">\n'), "\n</quoted>"
@@ -27,8 +31,11 @@ def is_clean(text: str) -> bool:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return ``text`` on one line, without control characters, at most ``limit`` characters."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in clean(text)).split())
+    """Return ``text`` on one line, without control characters and others that show nothing, at most
+    ``limit`` characters.
+    """
+    shown = HIDDEN.sub(" ", clean(text))
+    flat = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
@@ -47,14 +54,20 @@ def visible(text: str) -> str:
 
     Line ends and tabs stay; untrusted text must not reorder or hide what the owner reads.
     """
+    text = HIDDEN.sub(lambda found: code_of(found[0]), text)
     if text.replace("\n", "").replace("\t", "").isprintable():  # in C: a page has many such texts
         return text
     return "".join(
-        f"⟨U+{ord(character):04X}⟩"
+        code_of(character)
         if unicodedata.category(character) in UNSEEN and character not in "\n\t"
         else character
         for character in text
     )
+
+
+def code_of(character: str) -> str:
+    """Return a character as its code."""
+    return f"⟨U+{ord(character):04X}⟩"
 
 
 def visible_line(text: str, limit: int = 200) -> str:
