@@ -10,6 +10,7 @@ UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # of a variation behind another one: they can hold any text.
 SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 HIDDEN = re.compile(f"[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]|(?<=[{SELECTORS}])[{SELECTORS}]")
+CODE = re.compile("⟨U\\+[0-9A-F]{4,6}⟩")
 # In a quoted text it would end the quote, or begin another one.
 QUOTE_TAG = re.compile(r"<(?=\s*+/?\s*+quoted)", re.IGNORECASE)
 QUOTE_BEGINS, QUOTE_ENDS = re.compile(r'<quoted sender="[^"]*">\n'), "\n</quoted>"
@@ -66,7 +67,7 @@ def visible(text: str) -> str:
 
 
 def code_of(character: str) -> str:
-    """Return a character as its code."""
+    """Return a character as its code, of which CODE is the form."""
     return f"⟨U+{ord(character):04X}⟩"
 
 
