@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from html import escape
 
 # Unicode categories of invisible characters.
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -79,8 +78,10 @@ def visible_line(text: str, limit: int = 200) -> str:
 
 def quote(text: str, *, sender: str) -> str:
     """Return what ``sender`` said as the assistant gets it: marked, and unable to end its mark."""
-    said = QUOTE_TAG.sub("&lt;", text)
-    return f'<quoted sender="{escape(one_line(sender, SENDER))}">\n{said}{QUOTE_ENDS}'
+    # No entities but that: a model would repeat those of O'Brien and of Smith & Co.
+    name = one_line(sender, SENDER).replace('"', "'")
+    name, said = (QUOTE_TAG.sub("&lt;", each) for each in (name, text))
+    return f'<quoted sender="{name}">\n{said}{QUOTE_ENDS}'
 
 
 def unquoted(text: str) -> str:
