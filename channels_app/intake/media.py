@@ -239,8 +239,8 @@ async def understood(
 
 
 def told(item: dict[str, Any], medium: Medium) -> str:
-    """Return the text for a medium. What is in a document is marked as quoted: it is not what the
-    sender says; so is all of a medium of another's message.
+    """Return the text for a medium. The content of a document is marked as quoted, since its sender
+    does not say it; so is all of a medium of another's message.
     """
     if "quoted" in item:
         return quote(media_text(medium), sender=item["quoted"])

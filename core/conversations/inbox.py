@@ -436,7 +436,9 @@ def title_of(text: str) -> str:
     """Return the title of a conversation that begins with ``text``, without marks of Markdown, and
     without what is quoted if there is more.
     """
-    start = (unquoted(text).strip() or text)[:TITLE_READ]
+    if text.startswith("<quoted"):
+        text = unquoted(text).strip() or text
+    start = text[:TITLE_READ]
     shown = start if MARKS.isdisjoint(start) else markdown.to_telegram(start).text
     return one_line(shown, TITLE_CHARACTERS)
 
