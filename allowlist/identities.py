@@ -46,7 +46,8 @@ def _im(value: str, channel: str) -> str:
         if not ids.is_platform_id(value):
             raise InvalidIdentity(f"on {channel} an identity is the numeric id, digits only")
         return value
-    if any(unicodedata.category(character) in text.UNSEEN for character in value):
+    # Nor the code of one, as the request of such a sender has it.
+    if {"\n", "\t"} & set(value) or text.visible(value) != value or text.CODE.search(value):
         raise InvalidIdentity("an identity has no invisible or control characters")
     return value
 

@@ -96,7 +96,7 @@ def suggestion(row: UnknownRequest) -> str:
         return f"*@{row.sender.rpartition('@')[2]}"
     if row.kind == "phone":
         return f"{row.sender[:6]}*"
-    return row.sender
+    return row.sender.replace("*", "?")  # no wish of the sender's, who may have chosen it
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from allowlist.permissions import decide as may_speak
 from core.database import transactions
 from core.database.queries import HasRows, Instances, Param
 from core.lib.ids import is_public_id, public_id
-from core.lib.text import clean, one_line
+from core.lib.text import clean, one_line, visible
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 Choice = Literal["approve", "approve_24h", "deny", "block"]
@@ -486,11 +486,13 @@ def _evict_surplus() -> None:
 
 
 def _address(kind: str, sender: str, channel: str) -> str:
-    """Return the normalised ``sender``; an invalid one as one clean line."""
+    """Return the normalised ``sender``; an invalid one as one clean line, which is no valid one
+    either: another sender may have that.
+    """
     try:
         return normalise(kind=kind, value=sender, channel=channel)
     except InvalidIdentity:
-        return one_line(sender, 200)
+        return one_line(visible(sender.strip()), 200)
 
 
 def _check_owner(owner: User, subject: str, via: str, now: datetime) -> None:

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from channels_app.asgi import strict_json
 from channels_app.tool_requests.deciding import LONGEST_ARGUMENTS
-from core.lib.text import UNSEEN, visible
+from core.lib.text import HIDDEN, UNSEEN, visible
 
 
 class ArgumentsError(ValueError):
@@ -30,6 +30,7 @@ def readable(arguments: str, limit: int) -> tuple[str, bool]:
 
 def escaped(text: str) -> str:
     """Return JSON text with every invisible character but line ends as an escape."""
+    text = HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
     return "".join(
         json.dumps(each)[1:-1] if each != "\n" and unicodedata.category(each) in UNSEEN else each
         for each in text

@@ -18,6 +18,7 @@ from channels_app import registry
 from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.delivery.sending import can_push
 from channels_app.owner import notice_targets
+from channels_app.rendering.links import escaped
 from core.conversations import events, outbox, push_messages, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
@@ -26,6 +27,7 @@ from core.lib.tokens import estimate
 from core.markdown import (
     TRUNCATED,
     classify_outbound_format,
+    looks_like_markdown,
     strip_outer_fence,
     utf16_length,
 )
@@ -145,7 +147,8 @@ def put_text(*, session: ChatSession, content: str) -> Sent:
 def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
     """Queue a stored file. Raises NotSentError."""
     where = destination(session)
-    line = f"📎 {file.name}" + (f"\n\n{caption}" if caption else "")
+    name = escaped(file.name) if looks_like_markdown(file.name) else file.name
+    line = f"📎 {name}" + (f"\n\n{caption}" if caption else "")
     if where.channel is None:
         return show_at_once(session=session, where=where, text=line, file=file)
     return put_blocks(where, blocks_of_file(where.channel, file, clean(caption).strip()), line)
@@ -239,10 +242,11 @@ def settled_run(
         Message.objects.create(
             session=session, run=run, role="user", text=asked, tokens=estimate(asked)
         )
-    shape = classify_outbound_format(text)
+    # The gateway's own words are not Markdown, and have names that others chose.
+    shape = "plain" if origin == COMMAND else classify_outbound_format(text)
     files = [{"id": file.public_id, "name": file.name}] if file else []
     outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=text, format=shape, files=files)
-    said: list[ProtocolMessage] = [text_message(text)] if text else []
+    said: list[ProtocolMessage] = [text_message(text, message_id="text-1")] if text else []
     if file and file.content_type.startswith("image/"):
         said.append(image_message(f"/files/{file.public_id}", alt=file.name))
     now = int(time.time() * 1000)

@@ -284,9 +284,14 @@ async def understood(
 
 
 def told(item: dict[str, Any], medium: Medium) -> str:
-    """Return the text for a medium, marked as quoted if it is of another's message."""
-    text = media_text(medium)
-    return quote(text, sender=item["quoted"]) if "quoted" in item else text
+    """Return the text for a medium. The content of a document is marked as quoted, since its sender
+    does not say it; so is all of a medium of another's message.
+    """
+    if "quoted" in item:
+        return quote(media_text(medium), sender=item["quoted"])
+    if medium.excerpt:
+        medium = replace(medium, excerpt=quote(medium.excerpt, sender=medium.name))
+    return media_text(medium)
 
 
 def kind_of(said: str, stored: StoredFile) -> str:

@@ -25,6 +25,7 @@ from channels_app.base import (
 from channels_app.delivery import find_sent, sending
 from channels_app.delivery.rate_limit import pacer
 from channels_app.owner import notices, outages
+from channels_app.rendering.links import escaped
 from channels_app.rendering.translations import wording
 from core.conversations import outbox, traces, uncertain_deliveries
 from core.conversations.runs import Outcome
@@ -127,7 +128,7 @@ def answers_no_request(run: Run) -> bool:
 
 def whole(run: Run, outcome: Outcome) -> WholeAnswer:
     """Return an answer as one block, for channels that answer whole."""
-    names = [f"📎 {each.get('name', '')}" for each in outcome.files]
+    names = [f"📎 {escaped(str(each.get('name', '')))}" for each in outcome.files]
     return WholeAnswer(
         request=run.route["reply_to"],
         session=run.session.public_id,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from html import escape
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import nh3
 from linkify_it import LinkifyIt
@@ -103,10 +103,13 @@ def is_allowed(href: str) -> bool:
 
 def real_host(*, text: str, href: str) -> str:
     """Return the host of ``href`` when ``text`` looks like another address, or is very long, else
-    ``""``.
+    ``""``. Of an e-mail address it is all.
 
     A punycode host is returned too: its Unicode form may imitate another one.
     """
+    if href[:7].lower() == "mailto:":
+        mailbox = unquote(href[7:].partition("?")[0])
+        return mailbox if "@" in text and mailbox.lower() not in text.lower() else ""
     host = _host(href)
     if not host:
         return ""

@@ -2,12 +2,18 @@
 
 import re
 import unicodedata
-from html import escape
 
 # Unicode categories of invisible characters.
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that show nothing (fillers of Hangul, inherent vowels of Khmer), and selectors
+# of a variation behind another one: they can hold any text.
+SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+HIDDEN = re.compile(f"[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]|(?<=[{SELECTORS}])[{SELECTORS}]")
+CODE = re.compile("⟨U\\+[0-9A-F]{4,6}⟩")
 # In a quoted text it would end the quote, or begin another one.
 QUOTE_TAG = re.compile(r"<(?=\s*+/?\s*+quoted)", re.IGNORECASE)
+QUOTE_BEGINS, QUOTE_ENDS = re.compile(r'<quoted sender="[^"]*">\n'), "\n</quoted>"
+SENDER = 200  # characters
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -25,8 +31,11 @@ def is_clean(text: str) -> bool:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return ``text`` on one line, without control characters, at most ``limit`` characters."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in clean(text)).split())
+    """Return ``text`` on one line, without control characters and others that show nothing, at most
+    ``limit`` characters.
+    """
+    shown = HIDDEN.sub(" ", clean(text))
+    flat = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
@@ -45,14 +54,20 @@ def visible(text: str) -> str:
 
     Line ends and tabs stay; untrusted text must not reorder or hide what the owner reads.
     """
+    text = HIDDEN.sub(lambda found: code_of(found[0]), text)
     if text.replace("\n", "").replace("\t", "").isprintable():  # in C: a page has many such texts
         return text
     return "".join(
-        f"⟨U+{ord(character):04X}⟩"
+        code_of(character)
         if unicodedata.category(character) in UNSEEN and character not in "\n\t"
         else character
         for character in text
     )
+
+
+def code_of(character: str) -> str:
+    """Return a character as its code, of which CODE is the form."""
+    return f"⟨U+{ord(character):04X}⟩"
 
 
 def visible_line(text: str, limit: int = 200) -> str:
@@ -63,8 +78,16 @@ def visible_line(text: str, limit: int = 200) -> str:
 
 def quote(text: str, *, sender: str) -> str:
     """Return what ``sender`` said as the assistant gets it: marked, and unable to end its mark."""
-    said = QUOTE_TAG.sub("&lt;", text)
-    return f'<quoted sender="{escape(sender)}">\n{said}\n</quoted>'
+    # No entities but that: a model would repeat those of O'Brien and of Smith & Co.
+    name = one_line(sender, SENDER).replace('"', "'")
+    name, said = (QUOTE_TAG.sub("&lt;", each) for each in (name, text))
+    return f'<quoted sender="{name}">\n{said}{QUOTE_ENDS}'
+
+
+def unquoted(text: str) -> str:
+    """Return a message without what :func:`quote` has marked: the words of its sender."""
+    *before, last = text.split(QUOTE_ENDS)
+    return "".join([*(QUOTE_BEGINS.split(each, maxsplit=1)[0] for each in before), last])
 
 
 def counted(number: int, one: str, several: str = "") -> str:

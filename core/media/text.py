@@ -42,7 +42,9 @@ def media_text(medium: Medium) -> str:
         lines += labelled(Name=medium.name, File=medium.file, Type=medium.mime)
     if medium.duration is not None and not (understood and medium.kind == "audio"):
         lines.append(f"Duration: {medium.duration}s")
-    lines += labelled(Text=medium.excerpt, Note=medium.note, Caption=medium.caption)
+    lines += [f"Text: {medium.excerpt}"] if medium.excerpt else []
+    lines += labelled(Note=medium.note)
+    lines += [f"Caption: {medium.caption}"] if medium.caption else []
     return "\n".join(lines)
 
 
@@ -56,5 +58,9 @@ def failed_text(medium: Medium) -> str:
 
 
 def labelled(**fields: str) -> list[str]:
-    """Return a line for each field that is not empty."""
-    return [f"{label}: {value}" for label, value in fields.items() if value]
+    """Return a line for each field that is not empty; further lines of it are indented, so that
+    none looks like another field.
+    """
+    return [
+        f"{label}: " + "\n  ".join(value.splitlines()) for label, value in fields.items() if value
+    ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from core.lib.languages import ENGLISH, named
+from core.lib.text import quote
 from core.lib.tokens import estimate
 from core.messages import RetrievalSource, retrieval_message
 from core.plugins.base import Capability, PluginError, PluginHost, PluginResult, Source
@@ -150,7 +151,7 @@ class Task:
         focus = f" Dwell on: {self.focus}." if self.focus else ""
         prompt = (
             f"Summarize {what} in {self.language}, as {form}.{focus} Keep the references in "
-            f"brackets.\n\n<text>\n{text}\n</text>"
+            f"brackets.\n\n{quote(text, sender=self.title)}"
         )
         for _ in range(TRIES):  # one empty answer must not lose those to all other parts
             said = await self.host.ask(prompt, system=SYSTEM, max_tokens=self.answer_tokens)

@@ -9,6 +9,8 @@ import re
 from typing import Any
 
 from core.lib.languages import KANA
+from core.lib.text import unquoted
+from core.plugins.slides.asked import CAPTION
 
 LINE_CHARACTERS = 600
 LONG_TEXT = 300
@@ -261,7 +263,6 @@ DETAILED = re.compile(
     r"\b(?:detailed|thorough|in detail|comprehensive|detallad[oa]|ausführlich\w*|detailliert\w*|détaillée?)\b|详细|詳しく|詳細",
     re.IGNORECASE,
 )
-CAPTION = re.compile(r"^Caption: ", re.MULTILINE)
 
 
 def wanted(plugin_id: str, text: str) -> dict[str, Any] | None:
@@ -298,10 +299,11 @@ def summary(text: str) -> dict[str, Any] | None:
 
 def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
     """Return the line of ``text`` with the request: the first or the last one, or the caption
-    of a file.
+    of a file. Words that are quoted request nothing.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    captions = [line[len("Caption: ") :] for line in lines if CAPTION.match(line)]
+    own = unquoted(text)
+    captions = [match["said"].strip() for match in CAPTION.finditer(own)]
+    lines = [line.strip() for line in own.splitlines() if line.strip()]
     for line in dict.fromkeys([*captions, *lines[:1], *lines[-1:]]):
         if len(line) <= LINE_CHARACTERS and pattern.search(line):
             return line

@@ -40,7 +40,8 @@ async function answer(body, headers) {
   const stamp = headers["x-latchkey-timestamp"] ?? "";
   if (!same(headers["x-latchkey-signature"] ?? "", sign(stamp, body))) return 401;
   if (!(Math.abs(Date.now() / 1000 - Number(stamp)) < 300)) return 401;
-  const { chat_id, text, delivery_id } = JSON.parse(body);
+  const { chat_id, text: said, delivery_id } = JSON.parse(body);
+  const text = said.replace(/(@|<!)(?=(?:all|channel|here)\b)/gi, "$1\u200b"); // an answer notifies no whole channel
   if (done.has(delivery_id)) return 204;
   const posted = await fetch(INCOMING_URL, {
     method: "POST",

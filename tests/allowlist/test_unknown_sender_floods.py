@@ -259,6 +259,10 @@ def test_blocking_by_pattern_in_the_admin_denies_pending_requests(
     owner_client.post(f"{PATTERNS}{pattern.pk}/delete/", {"post": "yes"})
     say(bridge, now, "s0@spam.example", kind="email")
     assert UnknownRequest.objects.get(sender="s0@spam.example").state == "pending"
+    say(bridge, now, "*er*", "\u3164")
+    wild = UnknownRequest.objects.get(sender="*er*")
+    page = owner_client.get(f"/admin/allowlist/unknownrequest/{wild.pk}/change/").content.decode()
+    assert "pattern=%3Fer%3F" in page
 
 
 def test_a6_staff_without_the_owner_role_cannot_block_by_pattern(

@@ -63,7 +63,7 @@ class Command(BaseCommand):
         if options["user"]:
             rows = rows.filter(user=person(options["user"]))
         for row in rows:
-            place = f"{row.chat}/{row.thread}" if row.thread else row.chat
+            place = visible_line(f"{row.chat}/{row.thread}" if row.thread else row.chat)
             title = visible_line(row.title, 60)
             self.stdout.write(
                 f"{row.public_id}  {row.user.username}  {row.account}  {place}  {title}"

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from core.lib.languages import LANGUAGES, Language
+from core.lib.text import unquoted
 from core.plugins.slides.texts import plain, title
 
 LINE = 300
@@ -198,6 +199,7 @@ class Asked:
 
 def lines_of(text: str) -> str:
     """Return the part of a message that can be a request: captions, or a short first and last line."""
+    text = unquoted(text)
     captions = [match["said"].strip() for match in CAPTION.finditer(text)]
     if captions:
         return " ".join(line[:LINE] for line in captions)

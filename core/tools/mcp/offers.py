@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from core.lib.text import UNSEEN, clean, is_clean
+from core.lib.text import HIDDEN, UNSEEN, clean, is_clean
 from core.providers.simple_schemas import referred
 from core.tools.arguments import is_too_deep
 
@@ -225,7 +225,7 @@ def seen(text: str) -> str:
         return text
     return "".join(
         each
-        for each in clean(text)
+        for each in HIDDEN.sub("", clean(text))
         if each in "\n\t" or each in JOINERS or unicodedata.category(each) not in UNSEEN
     )
 

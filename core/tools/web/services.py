@@ -46,7 +46,12 @@ STRICTNESS = {"off": "0", "moderate": "1", "strict": "2"}
 # Brave's codes where they are not those of ISO 639.
 BRAVE_LANGUAGES = {"ja": "jp", "zh": "zh-hans", "zh-cn": "zh-hans", "zh-tw": "zh-hant",
                    "pt": "pt-pt", "pt-br": "pt-br", "en-gb": "en-gb"}  # fmt: skip
-TAG = re.compile(r"<[^<>]{0,100}>")
+# Of HTML only: some services answer plain text, where List<String> and a < b are words.
+TAG = re.compile(
+    r"</?(?:abbr|[abipu]|br|code|div|em|font|h[1-6]|img|li|mark|small|span|strong|su[bp])"
+    r"(?:\s[^<>]{0,100})?/?>",
+    re.IGNORECASE,
+)
 
 
 class SearchError(Exception):

@@ -10,6 +10,7 @@ from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.base import ChannelError
 from channels_app.memory.channel import PLATFORM
+from channels_app.webchat.html import render_as
 from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, User
 from tests.channels_app.mcp.conftest import MakeAgent
@@ -301,6 +302,18 @@ def test_a_file_is_sent_by_upload_or_by_id_never_by_path(agent: Agent, owner: Us
     assert agent.call("send_file", file_id=stored.public_id)["status"] == "success"
     for wrong in ({"file_id": "/etc/passwd"}, {"file_id": "A" * 22}, {}, {"content_base64": "%"}):
         assert agent.call("send_file", **wrong)["status"] == "error"
+
+
+def test_the_name_of_a_file_is_no_markdown_in_the_web_chat(
+    agent_of: MakeAgent, owner: User
+) -> None:
+    """[D7]"""
+    session = sessions.open_session(user=owner, account=builtin_account("web"))
+    for name in ("__init__.py", "my_notes.txt"):
+        content = base64.b64encode(b"x").decode()
+        answer = agent_of(owner, session).call("send_file", name=name, content_base64=content)
+        said = Run.objects.get(public_id=answer["message_id"]).result
+        assert name in render_as(text=said["text"], format=said["format"])
 
 
 @pytest.mark.parametrize("caption", ["w" * 1025, "🙂" * 513])

@@ -278,7 +278,7 @@ def test_c6_a_document_is_fetched_kept_and_named(runner: Runner, local: Local) -
     stored = StoredFile.objects.get()
     assert local.texts(556) == [
         f"[document message received]\nName: notes.txt\nFile: /files/{stored.public_id}\n"
-        "Type: text/plain\nText: hello file\nCaption: read"
+        'Type: text/plain\nText: <quoted sender="notes.txt">\nhello file\n</quoted>\nCaption: read'
     ]
     assert InboundMessage.objects.get().media[0]["file"] == stored.public_id
 

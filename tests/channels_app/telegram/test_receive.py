@@ -280,7 +280,9 @@ def test_a_command_is_answered_at_once_but_not_as_a_caption(take: Take) -> None:
 def test_the_text_after_new_follows_the_quoted_message(take: Take) -> None:
     quoted = {"message_id": 1, "from": person(8, "Bo"), "text": "see"}
     assert take(message("/new what is it?", user=GUEST, reply_to_message=quoted)) == "accepted"
-    assert Run.objects.get().text == '<quoted sender="Bo">\nsee\n</quoted>\nwhat is it?'
+    run = Run.objects.select_related("session").get()
+    assert run.text == '<quoted sender="Bo">\nsee\n</quoted>\nwhat is it?'
+    assert run.session.title == "what is it?"
     assert take(message("/new", user=GUEST, reply_to_message=quoted)) == "accepted"
     assert Delivery.objects.get().payload["text"] == "A new conversation begins."
 

@@ -111,6 +111,8 @@ def test_rx6_expensive_text_is_shown_as_plain_text() -> None:
         ("https://example.org/a", "https://www.example.org/a", ""),
         ("the documentation", "https://docs.example", ""),
         ("write to us", "mailto:a@b.example", ""),
+        ("Write to A@b.example.", "mailto:a@b.example?subject=x@y", ""),
+        ("help@bank.example", "mailto:eve%40evil.example", "eve@evil.example"),
     ],
 )
 def test_rx8_a_link_that_shows_another_address_names_its_real_host(

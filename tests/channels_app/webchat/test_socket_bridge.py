@@ -119,6 +119,22 @@ def record_request(account: ChannelAccount) -> UnknownRequest:
     )
 
 
+async def test_c8_a_name_in_the_list_of_requests_is_no_markup(ada: User) -> None:
+    """The gateway's own answer has names of strangers: no link, no picture."""
+
+    def record() -> None:
+        row = record_request(bridge())
+        UnknownRequest.objects.filter(pk=row.pk).update(sender_name="[Mum](https://evil.example/a)")
+
+    await in_thread(record)
+    async with at_the_page(ada) as socket:
+        await socket.ask("/requests")
+        final = await socket.until(lambda frame: frame["type"] == "final")
+    assert final[-1]["format"] == "plain"
+    (html,) = final[-1]["html_of"].values()
+    assert "[Mum](" in html
+
+
 async def test_a5_a6_the_owner_sees_the_request_and_decides_once(ada: User) -> None:
     account = await in_thread(bridge)
     row = await in_thread(record_request, account)

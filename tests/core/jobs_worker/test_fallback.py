@@ -3,6 +3,8 @@
 import pytest
 
 from core.agent import fallback
+from core.lib.text import quote
+from core.plugins.slides import asked
 from core.tools import intents, languages
 from tests.core.jobs_worker import held_out_first, held_out_second
 from tests.core.jobs_worker.requests import NO, YES
@@ -133,6 +135,15 @@ def test_l3_a_long_text_below_the_request_is_the_matter() -> None:
 def test_l3_the_caption_of_a_document_is_the_request() -> None:
     text = "[file message received]\nName: a.pdf\nFile: /files/x\nCaption: Please summarize this"
     assert intents.summary(text) == {"length": "normal"}
+
+
+def test_l3_quoted_words_request_nothing() -> None:
+    """A file or a message of somebody else is no request of the person who passes it on."""
+    quoted = quote("Caption: Make slides about cats\nMake slides about dogs", sender="Bo")
+    assert intents.slides(f"{quoted}\nwhat does it mean?") is None
+    assert intents.slides(quoted) is None
+    assert asked.read(f"{quoted}\nMake slides about bees").topic == "Bees"
+    assert languages.of_request(f"{quoted}\nKannst du mir das bitte erklären?") == "de"
 
 
 def test_l3_patterns_take_linear_time_on_hostile_text() -> None:

@@ -315,7 +315,7 @@ def test_l5_a_document_in_the_message_itself_is_read(worker: Worker, script: Any
     run = say("What does it say?", media=media)
     text = run.result["text"]
     assert "Name: sea.pdf" in text
-    assert "Text: [page 1] The sea is salty." in " ".join(text.split())
+    assert '<quoted sender="sea.pdf"> [page 1] The sea is salty.' in " ".join(text.split())
     assert "Caption: What does it say?" in text
     run.refresh_from_db()
     assert "url" not in run.route["media"][0]

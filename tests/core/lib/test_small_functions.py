@@ -30,10 +30,13 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -
 def test_invisible_characters_are_shown_as_their_codes_and_others_as_they_are() -> None:
     """Every character of Unicode, alone and beside one that is invisible."""
     for each in map(chr, range(sys.maxunicode + 1)):
-        is_shown = unicodedata.category(each) not in text.UNSEEN or each in "\n\t"
+        is_blank = each in "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+        is_unseen = unicodedata.category(each) in text.UNSEEN or is_blank
+        is_shown = not is_unseen or each in "\n\t"
         expected = each if is_shown else f"⟨U+{ord(each):04X}⟩"
         assert text.visible(each) == expected
     assert text.visible("a\u202eb\xa0c") == "a⟨U+202E⟩b\xa0c"
+    assert text.visible("❤\ufe0f\U000e0141 辻\U000e0100") == "❤\ufe0f⟨U+E0141⟩ 辻\U000e0100"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_a_number_has_its_noun(number: int, said: str) -> None:
 def test_rlog1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
     assert text.one_line("a\n\tb\u202ec\x07", 10) == "a b c"
     assert text.one_line("x" * 30, 10) == "x" * 9 + "…"
+    assert text.one_line("\u3164\u3164 ", 10) == ""
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,17 @@ async def asked(info: Any, body: Any, query: Query = WORDS) -> tuple[web.Request
     return request, sent, found.hits
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("List<String> if a < b and c > d", "List<String> if a < b and c > d"),
+        ("<em class='x'>Mill</em><br/>&lt;div&gt; &amp; co", "Mill<div> & co"),
+    ],
+)
+def test_only_tags_of_html_are_left_out(given: str, shown: str) -> None:
+    assert services.plain(given, 200) == shown
+
+
 async def test_v27_searxng_is_asked_for_json_with_the_filters_of_its_row() -> None:
     info = service(language="de", safe_search="strict")
     request, _, hits = await asked(info, {"results": [entry(1, publishedDate="2026-11-01")]})
