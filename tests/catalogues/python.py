@@ -62,6 +62,7 @@ LEFT = {
     "Say ready.",
     "The stored keys cannot be opened.",
     "The browser has signed in anew.",
+    "a message was accepted",
     "The address is inside the network, and the provider's settings do not allow that.",
     "The key cannot be decrypted: GATEWAY_ENCRYPTION_KEYS was changed.",
     "The provider's kind is not known.",
