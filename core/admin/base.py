@@ -123,8 +123,8 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
 
 
 class ChangedFieldsOnly:
-    """Mixin of a model form that stores the fields of which the page showed another value: what
-    others have changed since then stays. A form that was sent without those values stores all.
+    """Mixin of a model form that stores the fields of which the page showed another value; changes
+    that others have made since then stay. A form that was sent without those values stores all.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -209,7 +209,7 @@ def expire(*, now: datetime, show: Callable[[ToolCall], None]) -> None:
     for call in OVER.all(now=now):
         with atomic_write():
             row = locked(call)
-            if row.state != State.WAITING:
+            if row is None or row.state != State.WAITING:
                 continue
             row.state, row.decided_at = State.EXPIRED, now
             row.save(update_fields=["state", "decided_at"])
@@ -230,7 +230,7 @@ def withdraw(*, session_id: int | None = None, user_id: int | None = None) -> li
     taken = []
     for call in rows:
         row = locked(call)
-        if row.state == State.WAITING:
+        if row is not None and row.state == State.WAITING:
             row.state, row.decided_at = State.WITHDRAWN, transactions.now()
             row.save(update_fields=["state", "decided_at"])
             taken.append(row)

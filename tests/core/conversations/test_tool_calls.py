@@ -99,7 +99,9 @@ def is_now(moment: datetime | None, *, later: timedelta = timedelta()) -> bool:
 
 def lock(row: ToolCall) -> ToolCall:
     """Return a call as who decides has it."""
-    return tool_calls.locked(row)
+    found = tool_calls.locked(row)
+    assert found is not None
+    return found
 
 
 # -- the hash of a call ------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_a_second_model_of_the_same_server_keeps_the_key_and_goes_before_the_fir
     assert chain() == ["small", "large"]
 
 
-def test_what_is_changed_while_a_model_is_tried_stays(
+def test_changes_that_are_made_while_a_model_is_tried_stay(
     page: Client, server: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posted(page, given(server))
