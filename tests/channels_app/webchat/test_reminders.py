@@ -421,7 +421,7 @@ def test_h32_one_that_is_paused_keeps_its_buttons(ada: User) -> None:
 
 
 def test_h32_other_messages_have_no_buttons(ada: User) -> None:
-    results.show_at_once(session=places.web_chat(ada), text="a result")
+    results.put_text(session=places.web_chat(ada), content="a result")
     assert answers(ada)[-1]["answer"]["reminder"] is None
 
 
