@@ -1,5 +1,7 @@
 """Routes of the web chat: pages and JSON for Django; files and WebSockets for Channels."""
 
+from typing import Any
+
 from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
@@ -74,9 +76,10 @@ ROUTES = [
     path("files/out", files.Out.as_asgi()),
     path("files/<str:file_id>", files.Own.as_asgi()),
 ]
+no_socket: Any = http.no_socket  # Django's types know views alone
 SOCKETS = [
     path("ws/desk", AdminNotificationsConsumer.as_asgi()),
-    re_path(r"^v1/", http.no_socket),
+    re_path(r"^v1/", no_socket),
     re_path(r"", WebChatConsumer.as_asgi()),  # under any other address
 ]
 websocket_application = our_host(URLRouter(SOCKETS))

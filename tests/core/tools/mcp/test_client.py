@@ -268,7 +268,7 @@ def test_v38_a_tool_that_does_not_follow_the_protocol_takes_away_no_other(
 ) -> None:
     """[V38] Nor do parts of a tool that are not read, and a schema that PHP wrote as a list."""
     server.version = version
-    server.tools = [
+    tools: list[Any] = [
         tool("read", outputSchema={"$id": "x"}, icons=["x"], execution={"taskSupport": "maybe"}),
         tool("send", annotations={"readOnlyHint": "perhaps"}),
         {"name": "bare"},
@@ -279,6 +279,7 @@ def test_v38_a_tool_that_does_not_follow_the_protocol_takes_away_no_other(
         {"inputSchema": {"type": "object"}},
         None,
     ]
+    server.tools = tools
     offers = asyncio.run(client.list_tools(info(server))).offers
     assert [each.name for each in offers] == ["read", "send", "bare", "php", "empty"]
     assert [each.schema for each in offers[2:]] == [{"type": "object"}] * 3
