@@ -199,7 +199,7 @@ class Asked:
 
 def lines_of(text: str) -> str:
     """Return the part of a message that can be a request: captions, or a short first and last line."""
-    text = unquoted(text)
+    text = unquoted(text) if "<quoted" in text else text
     captions = [match["said"].strip() for match in CAPTION.finditer(text)]
     if captions:
         return " ".join(line[:LINE] for line in captions)
