@@ -234,24 +234,27 @@ OWN = Kind(
 # Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
 NAMES = {
     name: code
-    for code, names in {
+    for code, names in (
         # Of relays, Moonshot, DashScope, Copilot and Zhipu, among others.
-        "quota": "insufficient_quota billing_hard_limit_reached billing_error insufficient_balance "
-        "insufficient_user_quota exceeded_current_quota_error arrearage 1113",
-        "context_length": "context_length_exceeded exceed_context_size_error "
-        "string_above_max_length model_max_prompt_tokens_exceeded 1261",
-        "content": "content_filter content_policy_violation data_inspection_failed "
-        "responsibleaipolicyviolation moderation_blocked 1301",
-        "rate_limited": "rate_limit_exceeded rate_limit_error resource_exhausted",
-        "overloaded": "overloaded_error unavailable_error unavailable engine_overloaded",
-        "unauthorised": "invalid_api_key authentication_error permission_error",
+        ("quota", ("insufficient_quota", "billing_hard_limit_reached", "billing_error",
+                   "insufficient_balance", "insufficient_user_quota",
+                   "exceeded_current_quota_error", "arrearage", "1113")),
+        ("context_length", ("context_length_exceeded", "exceed_context_size_error",
+                            "string_above_max_length", "model_max_prompt_tokens_exceeded", "1261")),
+        ("content", ("content_filter", "content_policy_violation", "data_inspection_failed",
+                     "responsibleaipolicyviolation", "moderation_blocked", "1301")),
+        ("rate_limited", ("rate_limit_exceeded", "rate_limit_error", "resource_exhausted")),
+        ("overloaded", ("overloaded_error", "unavailable_error", "unavailable",
+                        "engine_overloaded")),
+        ("unauthorised", ("invalid_api_key", "authentication_error", "permission_error")),
         # Of Groq, Mistral and Zhipu, among others.
-        "not_found": "model_not_found model_decommissioned invalid_model not_found_error 1211",
-        "too_large": "request_too_large",
-        "bad_stream": "tool_use_failed",  # of Groq: the model wrote no call that can be read
-    }.items()
-    for name in names.split()
-}
+        ("not_found", ("model_not_found", "model_decommissioned", "invalid_model",
+                       "not_found_error", "1211")),
+        ("too_large", ("request_too_large",)),
+        ("bad_stream", ("tool_use_failed",)),  # of Groq: the model wrote no call that can be read
+    )
+    for name in names
+}  # fmt: skip
 WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code)
     for pattern, code in (
