@@ -279,14 +279,24 @@ def roll_up(*, now: datetime) -> int:
         return 0
     with atomic_write():
         transactions.lock_until_commit(ROLL_UP_LOCK)
-        # By a clock that was ahead; their calls are there, and more may come.
-        UsageDay.objects.filter(day__gte=before).delete()
+        UsageDay.objects.filter(day__gt=last_incomplete(before)).delete()
         days = (
             unsummed(last_day() or date.min, before).order_by("day").values_list("day", flat=True)
         )
         rows = [row for day in days.distinct()[:DAYS_AT_ONCE] for row in summed_up(day)]
         UsageDay.objects.bulk_create(rows)
     return len(rows)
+
+
+def last_incomplete(before: date) -> date:
+    """Return the last day whose sums must stay: one before ``before``, or one of which calls are
+    gone. Later days were summed up by a clock that was ahead, and more calls may come.
+    """
+    rows = UsageDay.objects.filter(day__gte=before).values_list("day").annotate(Sum("calls"))
+    own = settled().filter(day__gte=before).values_list("day").annotate(Count("id"))
+    there = dict(own.order_by())
+    gone = [day for day, number in rows.order_by() if there.get(day, 0) < number]
+    return max(gone, default=before - timedelta(days=1))
 
 
 def summed_up(day: date) -> list[UsageDay]:

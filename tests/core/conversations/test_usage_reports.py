@@ -87,6 +87,17 @@ def test_days_that_a_clock_ahead_has_summed_up_are_open_again(calls: list[ModelC
     assert [row.used.calls for row in usage_reports.by("day", since=FIRST, until=LAST)] == [2, 1, 2]
 
 
+def test_a_clock_behind_takes_no_sum_away_whose_calls_are_gone(calls: list[ModelCall]) -> None:
+    """As on a small board that starts without a network, after the retention of calls."""
+    usage_reports.roll_up(now=NOW + timedelta(days=9))
+    ModelCall.objects.filter(day=date(2026, 3, 10)).delete()
+    usage_reports.roll_up(now=NOW - timedelta(days=400))
+    assert usage_reports.last_day() == date(2026, 3, 10)
+    usage_reports.roll_up(now=NOW + timedelta(days=9))
+    found = usage_reports.by("day", since=FIRST, until=LAST)
+    assert [row.used.calls for row in found] == [2, 1, 1]
+
+
 def test_models_beside_the_most_used_are_one(calls: list[ModelCall]) -> None:
     found = usage_reports.totals_by_model(most=1)
     assert list(found) == ["a: one", "other"]
