@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.db.models.signals import pre_delete
 
 from core.database.transactions import atomic_write
@@ -51,14 +52,20 @@ def info_of(row: McpServer) -> ServerInfo:
     )
 
 
-def disable_without(row: User | Assistant) -> list[McpServer]:
-    """Disable the servers that only this person, or this assistant, may use, and return them: with
-    the row deleted, they would be open to all. Before its other rows are locked.
+def disable_without(row: User | Assistant, *others: User | Assistant) -> list[McpServer]:
+    """Disable the servers that only this person, or this assistant, may use, or ``others`` that go
+    too, and return them: with the rows deleted, they would be open to all. Before their other rows
+    are locked.
     """
     name = "people" if isinstance(row, User) else "assistants"
+    going = [each.pk for each in (row, *others)]
     with atomic_write(joins=True):
         rows = McpServer.objects.select_for_update(of=("self",)).filter(enabled=True, **{name: row})
-        found = [each for each in rows.order_by("pk") if getattr(each, name).count() == 1]
+        found = [
+            each
+            for each in rows.order_by("pk")
+            if not getattr(each, name).exclude(pk__in=going).exists()
+        ]
         for server in found:
             server.enabled = False
             server.save(update_fields=["enabled"])
@@ -69,8 +76,10 @@ def disable_without(row: User | Assistant) -> list[McpServer]:
 def connect_signals() -> None:
     """Leave no server open to all when a person or an assistant is deleted, in whatever way."""
 
-    def going(instance: User | Assistant, **_: Any) -> None:
-        disable_without(instance)
+    def going(instance: User | Assistant, origin: Any = None, **_: Any) -> None:
+        # Of several, all are told of before the first is deleted.
+        is_query = isinstance(origin, QuerySet) and origin.model is type(instance)
+        disable_without(instance, *(origin if is_query else ()))
 
     for model in (User, Assistant):
         uid = f"mcp servers of {model.__name__}"
