@@ -268,15 +268,15 @@ def whole_answer(response: aiohttp.ClientResponse, body: bytes) -> dict[str, Any
     if response.status != 200 or response.content_type != "application/json":
         return {}
     try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        found = loaded(body)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) and found.get("choices") else {}
 
 
 async def events_of(answer: dict[str, Any]) -> AsyncIterator[bytes]:
     """Yield an answer as a stream."""
-    yield b"data:" + orjson.dumps(answer) + b"\n\ndata: [DONE]\n\n"
+    yield b"data:" + json.dumps(answer).encode() + b"\n\ndata: [DONE]\n\n"
 
 
 async def blocks(pieces: AsyncIterator[bytes], ending: Ending) -> AsyncIterator[list[bytes]]:

@@ -980,10 +980,15 @@ async def test_arguments_that_are_no_text_are_read(
     function = {"name": "f", "arguments": {"a": "é", "b": [True, None], "c": 2**64 + 1}}
     call = {"index": 0, "id": "x", "function": function}
     line = json.dumps(chunk({"tool_calls": [call]})).encode()
-    server.replies = [streams(sse(line, chunk(finish="tool_calls")))]
-    [first, *_] = await ask(compatible)
-    assert isinstance(first, ToolCallDelta)
-    assert json.loads(first.arguments) == function["arguments"]
+    whole = {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    server.replies = [
+        streams(sse(line, chunk(finish="tool_calls"))),
+        answers(json.dumps(whole).encode()),
+    ]
+    for _ in range(2):
+        [first, *_] = await ask(compatible)
+        assert isinstance(first, ToolCallDelta)
+        assert json.loads(first.arguments) == function["arguments"]
 
 
 async def test_the_key_is_not_taken_along_a_redirect(
