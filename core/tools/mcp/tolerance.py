@@ -51,9 +51,9 @@ def tool_of(given: Any) -> Json | None:
         return None
     schema = given.get("inputSchema") or {}
     if isinstance(schema, dict):
-        empty = () if schema.get("properties") else ("properties",)  # PHP writes {} as []
-        schema = {name: each for name, each in schema.items() if name not in empty}
         schema = {"type": "object", **schema}
+        if schema.get("properties", {}) in ([], None):  # PHP writes {} as []; {} stays, as accepted
+            del schema["properties"]
     tool = {**{name: given.get(name) for name in READ}, "inputSchema": schema}
     hinted = {**tool, "annotations": given.get("annotations")}
     return next((each for each in (hinted, tool) if fits("tools/list", {"tools": [each]})), None)

@@ -274,6 +274,7 @@ def test_v38_a_tool_that_does_not_follow_the_protocol_takes_away_no_other(
         {"name": "bare"},
         {"name": "php", "inputSchema": {"type": "object", "properties": []}},
         {"name": "empty", "inputSchema": {}},
+        {"name": "none", "inputSchema": {"type": "object", "properties": {}}},
         {"name": "no object", "inputSchema": {"type": "array"}},
         {"name": "no text", "description": [], "inputSchema": {"type": "object"}},
         {"inputSchema": {"type": "object"}},
@@ -281,8 +282,10 @@ def test_v38_a_tool_that_does_not_follow_the_protocol_takes_away_no_other(
     ]
     server.tools = tools
     offers = asyncio.run(client.list_tools(info(server))).offers
-    assert [each.name for each in offers] == ["read", "send", "bare", "php", "empty"]
-    assert [each.schema for each in offers[2:]] == [{"type": "object"}] * 3
+    assert [each.name for each in offers] == ["read", "send", "bare", "php", "empty", "none"]
+    assert [each.schema for each in offers[2:5]] == [{"type": "object"}] * 3
+    # Else a tool that was accepted would count as changed.
+    assert offers[5].schema == {"type": "object", "properties": {}}
     assert not any(each.problem or each.read_only for each in offers)
 
 
