@@ -246,12 +246,18 @@ class Turn:
         return self._is_over(results)
 
     async def _question(self, call: Call) -> Asked | None:
-        tool, arguments = self._tool(call.name), arguments_of(call)
+        tool, arguments = self._tool(call.name), self._arguments(call)
         if self.approvals is None or tool is None or isinstance(arguments, str):
             return None
         return await self.approvals.question(
             tool, call.id, call.arguments, clean(tool.cost(arguments))
         )
+
+    def _arguments(self, call: Call) -> dict[str, Any] | str:
+        """Return the arguments of a call, or what is wrong with them: a limit may have cut them."""
+        arguments = arguments_of(call)
+        is_broken = isinstance(arguments, str) or not arguments
+        return CUT_CALL if is_broken and self.finish_reason == "length" else arguments
 
     def _is_over(self, results: list[ToolResult]) -> bool:
         """Return whether the turn is over: a call waits for a yes, which the person is told, or all
@@ -582,10 +588,7 @@ class Turn:
         tool = self._tool(call.name)
         if tool is None:
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
-        arguments = arguments_of(call)
-        is_broken = isinstance(arguments, str) or not arguments
-        if is_broken and self.finish_reason == "length":
-            return ToolResult(CUT_CALL, ok=False)
+        arguments = self._arguments(call)
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         was_allowed = any(each.id == call.id for each in self.allowed)

@@ -9,6 +9,7 @@ from pytest_django import Settings
 
 from core.agent import loop, prompt
 from core.agent.loop import Turn
+from core.conversations.tool_calls import Asked
 from core.lib.tokens import estimate
 from core.messages import Message, MessageDict, fold, to_dict
 from core.models import ChatSession, Run
@@ -175,18 +176,17 @@ async def test_white_space_before_a_call_does_not_go_back_to_the_model(events: E
 async def test_a_call_that_a_limit_has_cut_is_not_made_and_the_model_is_told(
     arguments: str, events: Events
 ) -> None:
-    """It repeated a call whose arguments were called no JSON, as long as before."""
+    """It repeated a call whose arguments were called no JSON, as long as before. No yes is asked
+    for.
+    """
+
+    class Asking:
+        async def question(self, tool: Tool, *rest: str) -> Asked:
+            return Asked(rest[0], tool.name, rest[1])
+
     model = Model([*call("current_time", arguments), Finish("length")], DONE)
-    await turn(model, events).run()
+    await turn(model, events, approvals=Asking()).run()
     assert model.requests[1].messages[-1]["content"] == loop.CUT_CALL
-
-
-async def test_a_clients_call_that_a_limit_has_cut_keeps_its_reason(events: Events) -> None:
-    """As at OpenAI: the client would take half of its arguments for all of them."""
-    tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
-    it = turn(Model([*call("look", '{"at": "th'), Finish("length")]), events, client_tools=tools)
-    await it.run()
-    assert it.finish_reason == "length"
 
 
 async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Events) -> None:
