@@ -414,8 +414,7 @@ class Turn:
 
     def _note_end(self, line: str) -> None:
         """Emit the reason why an answer ends, in the language of the request."""
-        said = phrases.in_language(line, languages.language_of(self.context.request))
-        self.note(f"*{said}*")
+        self.note(f"*{self._in_their_language(line)}*")
 
     def _fitting(self, text: str) -> str:
         """Return as much of ``text`` as fits the answer's limit."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pytest_django import Settings
 from core.agent import loop, prompt
 from core.agent.loop import Turn
 from core.conversations.tool_calls import Asked
+from core.lib.text import quote
 from core.lib.tokens import estimate
 from core.messages import Message, MessageDict, fold, to_dict
 from core.models import ChatSession, Run
@@ -379,6 +381,18 @@ async def test_a_person_is_told_that_a_limit_has_ended_an_answer(
     notes = [f"*{loop.ENDS_HERE}*"] if told else []
     assert [each["content"] for each in events.of("text")] == ["1. one 2. t", *notes]
     assert it.finish_reason == reason
+
+
+async def test_that_a_limit_has_ended_an_answer_is_told_in_the_language_of_the_request(
+    events: Events,
+) -> None:
+    """Not in that of a file that comes with it."""
+    it = turn(Model([TextDelta("Eins"), Finish("length")]), events, is_read=True)
+    file = quote("The mill is old and it has been in the village for a long time.", sender="a.txt")
+    request = f"[file message received]\nText: {file}\nCaption: Was steht da, und ist es wichtig?"
+    it.context = replace(it.context, request=request)
+    await it.run()
+    assert "Antwort" in events.of("text")[-1]["content"]
 
 
 def endless(kind: str) -> Step:
