@@ -500,9 +500,10 @@ def of_parts(parts: list[Any]) -> list[Delta]:
 async def body_of(answer: aiohttp.ClientResponse) -> bytes:
     """Return the body of an error, or of an answer that was not streamed."""
     body = b""
-    most = MAX_LINE_BYTES if answer.status == 200 else BODY_BYTES
+    # An answer may begin long before it is written: some send white space until then.
+    most, seconds = (MAX_LINE_BYTES, None) if answer.status == 200 else (BODY_BYTES, ERROR_SECONDS)
     with suppress(TimeoutError, aiohttp.ClientError):
-        async with asyncio.timeout(ERROR_SECONDS):
+        async with asyncio.timeout(seconds):
             async for piece in answer.content.iter_any():
                 body += piece
                 if len(body) > most:

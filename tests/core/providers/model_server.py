@@ -92,6 +92,20 @@ def answers(body: bytes) -> Reply:
     return reply
 
 
+def answers_late(body: bytes) -> Reply:
+    """Return a reply that is JSON, whose headers come before its body is made."""
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(b"\n")
+        await asyncio.sleep(0.02)
+        await response.write(body)
+        return response
+
+    return reply
+
+
 def says(status: int, **headers: str) -> Reply:
     """Return a reply that is an error."""
 

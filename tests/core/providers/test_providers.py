@@ -51,6 +51,7 @@ from tests.core.providers.model_server import (
     ModelServer,
     Reply,
     answers,
+    answers_late,
     chunk,
     hangs,
     hello,
@@ -467,6 +468,15 @@ async def test_an_answer_that_is_not_streamed_is_read(
     server.replies = [answers(json.dumps(WHOLE, indent=indent).encode())]
     assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
     server.replies = [streams(sse(WHOLE))]
+    assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
+
+
+async def test_an_answer_in_one_piece_may_take_longer_than_an_error(
+    server: ModelServer, compatible: OpenAICompatible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its headers, and white space, may come long before it, as from OpenRouter."""
+    monkeypatch.setattr(openai_compatible, "ERROR_SECONDS", 0.0)
+    server.replies = [answers_late(json.dumps(WHOLE).encode())]
     assert await ask(compatible) == [TextDelta("a"), Usage(3, 1), Finish("stop")]
 
 
