@@ -43,6 +43,10 @@ FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
 LONGEST_WAIT = 30.0
 # Pictures of earlier messages: at most, and of so many messages.
 EARLIER_PICTURES, LOOKED_BACK = 4, 10
+# The last pictures that were made, by the file's public id: the next turns of a chat send them,
+# too, and to make one takes a process of its own.
+made_pictures: dict[str, str] = {}
+MADE_PICTURES = 16
 
 
 def is_waiting(run: Run) -> bool:
@@ -104,7 +108,7 @@ async def pictures(run: Run, made: dict[str, str]) -> dict[str, str]:
     """Return the pictures of a run's files (a frame of each film) as data URLs, for a vision model,
     by the file's public id: at most MAX_ATTACHMENTS, and the run's text says so.
 
-    ``made`` are those that exist already; another attempt of a run makes them again.
+    ``made`` are those that exist already.
     """
     found: dict[str, str] = {}
     seen = [item for item in run.route.get("media", []) if item.get("seen")]
@@ -155,6 +159,16 @@ async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
 
 async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
     """Return a picture, or a frame of a film, as a data URL; "" where there is none."""
+    url = made_pictures.pop(stored.public_id, "") or await new_picture(stored, kind, duration)
+    if url:
+        made_pictures[stored.public_id] = url
+        for oldest in list(made_pictures)[:-MADE_PICTURES]:
+            del made_pictures[oldest]
+    return url
+
+
+async def new_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
+    """Make such a picture."""
     if kind == "video":
         content = await frame.of_video(storage.path_of(stored), duration=duration)
         return picture.url_of(content) if content is not None else ""

@@ -9,6 +9,7 @@ import json
 import zipfile
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import docx
@@ -37,6 +38,7 @@ from core.documents.sniffing import media_type
 from core.files import storage
 from core.lib.ttl_cache import TtlCache
 from core.media import transcribe
+from core.media.picture import scaled
 from core.models import Run, StoredFile, User
 from core.providers import catalogue, sight
 from core.providers import registry as providers
@@ -328,9 +330,16 @@ def test_c6_a_picture_is_upright_and_bounded_in_pixels_and_bytes(
 
 
 def test_c6_a_question_after_a_picture_may_be_about_it(
-    model: Watcher, owner: User, settings: Any
+    model: Watcher, owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after a stop. Not about one that is gone, or of a run that failed, maybe for it."""
+    made: list[Path] = []
+
+    def once(path: Path, **more: Any) -> Any:
+        made.append(path)
+        return scaled(path, **more)
+
+    monkeypatch.setattr("core.media.picture.scaled", once)
     settings.DEBOUNCE_IDLE_MILLISECONDS = 1
     account = memory_account()
     PLATFORM.files["f"] = TABLE["a.png"][0]
@@ -346,6 +355,7 @@ def test_c6_a_question_after_a_picture_may_be_about_it(
 
     assert seen_after(1, [{"kind": "image", "remote": "f", "name": "a.png"}]) == [1]
     assert seen_after(2, []) == [1]
+    assert len(made) == 1
     assert [each["role"] for each in model.asked[-1].messages[1:]] == ["user", "assistant", "user"]
     StoredFile.objects.update(revoked_at=timezone.now())
     assert seen_after(3, []) == []
