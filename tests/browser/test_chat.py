@@ -1202,7 +1202,7 @@ def test_words_for_a_chat_that_was_deleted_elsewhere_are_kept_for_a_new_one(
     assert deleted == 200
     box = page.get_by_label("Message", exact=True)
     box.fill("Again in markdown")
-    # What is typed before the refusal comes.
+    # A draft before the refusal comes.
     box.evaluate(
         """(box) => { document.querySelector("#send").click(); box.value = "And more";
         box.dispatchEvent(new Event("input")); }"""
