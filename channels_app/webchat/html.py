@@ -36,6 +36,7 @@ OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?
 HOST_IN_TEXT: Final = re.compile(
     r"((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
+MAILBOX_IN_TEXT: Final = re.compile(r"(?<![\w.+%-])[\w.+%-]+@[\w.-]*\w")
 LONGEST_TEXT: Final = 200  # of a link; in a longer one no host is looked for
 # Invisible characters: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -109,7 +110,8 @@ def real_host(*, text: str, href: str) -> str:
     """
     if href[:7].lower() == "mailto:":
         mailbox = unquote(href[7:].partition("?")[0])
-        return mailbox if "@" in text and mailbox.lower() not in text.lower() else ""
+        named = MAILBOX_IN_TEXT.findall(INVISIBLE.sub("", text).lower())
+        return mailbox if named and mailbox.lower() not in named else ""
     host = _host(href)
     if not host:
         return ""

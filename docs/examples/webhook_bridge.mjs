@@ -41,7 +41,8 @@ async function answer(body, headers) {
   if (!same(headers["x-latchkey-signature"] ?? "", sign(stamp, body))) return 401;
   if (!(Math.abs(Date.now() / 1000 - Number(stamp)) < 300)) return 401;
   const { chat_id, text: said, delivery_id } = JSON.parse(body);
-  const text = said.replace(/(@|<!)(?=(?:all|channel|here)\b)/gi, "$1\u200b"); // an answer notifies no whole channel
+  // An answer notifies no whole channel.
+  const text = said.replace(/(?<![a-z0-9])(@|<!)(?=(?:all|channel|everyone|here)(?![a-z0-9]))/gi, "$1\u200b");
   if (done.has(delivery_id)) return 204;
   const posted = await fetch(INCOMING_URL, {
     method: "POST",

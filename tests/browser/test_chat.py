@@ -1200,11 +1200,17 @@ def test_words_for_a_chat_that_was_deleted_elsewhere_are_kept_for_a_new_one(
         .then((answer) => answer.status)"""
     )
     assert deleted == 200
-    ask(page, "Again in markdown")
+    box = page.get_by_label("Message", exact=True)
+    box.fill("Again in markdown")
+    # A draft before the refusal comes.
+    box.evaluate(
+        """(box) => { document.querySelector("#send").click(); box.value = "And more";
+        box.dispatchEvent(new Event("input")); }"""
+    )
     expect(page.locator("#welcome")).to_be_visible()
     expect(page.locator("#toasts")).to_contain_text("This chat does not exist.")
     expect(page.locator(".session", has_text="markdown of the gulls")).to_have_count(0)
-    expect(page.locator("#composer-text")).to_have_value("Again in markdown")
+    expect(box).to_have_value("Again in markdown\nAnd more")
     page.keyboard.press("Control+Enter")
     finished(page)
 

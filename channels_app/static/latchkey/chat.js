@@ -533,10 +533,13 @@ class Chat {
     this.#updateBusy();
   }
 
-  /** The chat of a refused message is gone: the words are for a new one. */
+  /** The chat of a refused message is gone: its words, and the draft there, are for a new one. */
   #deletedElsewhere(entry, message) {
-    if (entry.session_id === this.session) this.open(null);
     this.composer.keep(null, entry.text, entry.files);
+    if (entry.session_id === this.session) {
+      this.composer.leave();
+      this.open(null);
+    }
     this.sidebar.refresh();
     toast(message);
   }

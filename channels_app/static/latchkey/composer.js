@@ -86,6 +86,14 @@ export class Composer {
     tabStorage.setItem(name, before ? `${before}\n${text}` : text);
   }
 
+  /** The chat is gone: keep what is in its box for a new one. */
+  leave() {
+    const text = this.#text.value;
+    this.#text.value = "";
+    if (text) this.keep(null, text);
+    if (!this.attachments.isBusy) this.attachments.put(this.attachments.take(), "new");
+  }
+
   /** Add text and files (of the system) to what is in the box. */
   add(text, files = []) {
     const before = this.#text.value.trimEnd();

@@ -345,7 +345,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
         wait_until(lambda: "ready" in bridge.tail(), seconds=SECONDS, what="the bridge")
         address = f"http://127.0.0.1:{made.ports['chat']}"
         said = {"token": "token-of-the-chat", "user_id": "u-ada", "channel_id": "town"}
-        asked = {**said, "post_id": "p1", "text": "hello @all and @Allan"}
+        asked = {**said, "post_id": "p1", "text": "hello @all, @everyone, a@all.com, @Allan"}
         assert post(f"{address}/outgoing", asked) == 202
         wait_until(lambda: posted, seconds=SECONDS, what=f"the answer {bridge.tail()}")
         wrong = {**said, "token": "another", "post_id": "p2", "text": "x"}
@@ -357,7 +357,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
         chat.server_close()
     (answer,) = posted
     assert answer["channel"] == "town"
-    assert "hello @\u200ball and @Allan" in answer["text"]
+    assert "hello @\u200ball, @\u200beveryone, a@all.com, @Allan" in answer["text"]
 
 
 def post(url: str, body: dict[str, str]) -> int:

@@ -113,6 +113,8 @@ def test_rx6_expensive_text_is_shown_as_plain_text() -> None:
         ("write to us", "mailto:a@b.example", ""),
         ("Write to A@b.example.", "mailto:a@b.example?subject=x@y", ""),
         ("help@bank.example", "mailto:eve%40evil.example", "eve@evil.example"),
+        ("help@bank.com", "mailto:help@bank.co", "help@bank.co"),
+        ("he\u200blp@bank.com", "mailto:lp@bank.com", "lp@bank.com"),
     ],
 )
 def test_rx8_a_link_that_shows_another_address_names_its_real_host(
