@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.signing import BadSignature, Signer
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from core.database.transactions import atomic_write
 from core.documents.sniffing import media_type
@@ -39,7 +39,8 @@ NOT_SHARED = (
     "copy that was not restored, are missing here."
 )
 SENT, MADE = quota.SENT, "made"
-NOT_STORED = gettext_lazy("The gateway could not store the file: its disk may be full.")
+DISK_FULL = gettext_noop("The gateway could not store the file: its disk may be full.")
+NOT_STORED = gettext_lazy(DISK_FULL)
 # One text for both cases: it must not reveal which addresses were once valid.
 NO_LINK = gettext_lazy("This link is invalid: it was changed, or it has expired.")
 

@@ -15,7 +15,7 @@ from typing import Any
 from core.conversations import jobs, traces
 from core.database.transactions import AWAY, in_thread, patiently
 from core.files import storage
-from core.files.storage import Made
+from core.files.storage import DISK_FULL, Made
 from core.jobs_worker import skills, sources, steps
 from core.jobs_worker.host import Host
 from core.lib import disk
@@ -62,7 +62,7 @@ async def perform(job: Job) -> None:
     except Exception as error:
         logger.exception("a job failed")
         is_full = isinstance(error, OSError) and error.errno in disk.FULL
-        await failed(job, str(storage.NOT_STORED) if is_full else BROKEN)
+        await failed(job, DISK_FULL if is_full else BROKEN)
 
 
 async def by_plugin(job: Job, host: Host) -> PluginResult:
