@@ -42,6 +42,7 @@ from core.admin.base import (
     badge,
     visible_line,
 )
+from core.conversations import push_subscriptions
 from core.conversations.schedules.rule_text import RuleError
 from core.conversations.schedules.zones import zone_named
 from core.database import transactions
@@ -239,12 +240,15 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     ) -> HttpResponse:
         """Show Django's page to superusers and record a new password.
 
-        A password gives access as that user: the same as a sign-in link.
+        A password gives access as that user: the same as a sign-in link. The session here gets
+        another key.
         """
         if not is_superuser(request):
             raise PermissionDenied
+        before = request.session.session_key or ""
         response: HttpResponse = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            push_subscriptions.follow(before, request.session.session_key or "")
             person = get_object_or_404(User, pk=id)
             self.record(request, "password_set", person, {})
             revocation.check_sessions(user_id=person.pk)
