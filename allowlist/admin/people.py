@@ -339,7 +339,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         change: Any,
     ) -> None:
         """Record each changed identity; end the runs of a removed one ([A9]), and a link code that
-        it may have asked for.
+        it may have asked for. The first one of its kind closes an open list.
         """
         olds = {row.pk: row for row in ChannelIdentity.objects.filter(user=form.instance.pk)}
         formset.save()
@@ -350,6 +350,8 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
             _end(olds[row.pk])
         for row in formset.new_objects:
             self.record(request, "added", row, {"user": row.user_id})
+        if change and formset.new_objects:
+            revocation.end_open_lists(user_id=form.instance.pk)
         for row in formset.deleted_objects:
             self.record(request, "deleted", row, {"user": row.user_id})
             _end(row)
