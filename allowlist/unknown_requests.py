@@ -19,7 +19,7 @@ from allowlist.permissions import decide as may_speak
 from core.database import transactions
 from core.database.queries import HasRows, Instances, Param
 from core.lib.ids import is_public_id, public_id
-from core.lib.text import clean, one_line, visible
+from core.lib.text import clean, code_of, one_line, visible
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 Choice = Literal["approve", "approve_24h", "deny", "block"]
@@ -492,7 +492,8 @@ def _address(kind: str, sender: str, channel: str) -> str:
     try:
         return normalise(kind=kind, value=sender, channel=channel)
     except InvalidIdentity:
-        return one_line(visible(sender.strip()), 200)
+        shown = visible(sender.strip()).replace("\n", code_of("\n")).replace("\t", code_of("\t"))
+        return one_line(shown, 200)
 
 
 def _check_owner(owner: User, subject: str, via: str, now: datetime) -> None:

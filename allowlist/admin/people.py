@@ -42,6 +42,7 @@ from core.admin.base import (
     badge,
     visible_line,
 )
+from core.conversations import push_subscriptions
 from core.conversations.schedules.rule_text import RuleError
 from core.conversations.schedules.zones import zone_named
 from core.database import transactions
@@ -239,12 +240,15 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     ) -> HttpResponse:
         """Show Django's page to superusers and record a new password.
 
-        A password gives access as that user: the same as a sign-in link.
+        A password gives access as that user: the same as a sign-in link. The session here gets
+        another key.
         """
         if not is_superuser(request):
             raise PermissionDenied
+        before = request.session.session_key or ""
         response: HttpResponse = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            push_subscriptions.follow(before, request.session.session_key or "")
             person = get_object_or_404(User, pk=id)
             self.record(request, "password_set", person, {})
             revocation.check_sessions(user_id=person.pk)
@@ -335,7 +339,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         change: Any,
     ) -> None:
         """Record each changed identity; end the runs of a removed one ([A9]), and a link code that
-        it may have asked for.
+        it may have asked for. The first one of its kind closes an open list.
         """
         olds = {row.pk: row for row in ChannelIdentity.objects.filter(user=form.instance.pk)}
         formset.save()
@@ -346,6 +350,8 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
             _end(olds[row.pk])
         for row in formset.new_objects:
             self.record(request, "added", row, {"user": row.user_id})
+        if change and formset.new_objects:
+            revocation.end_open_lists(user_id=form.instance.pk)
         for row in formset.deleted_objects:
             self.record(request, "deleted", row, {"user": row.user_id})
             _end(row)

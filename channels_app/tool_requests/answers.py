@@ -22,6 +22,8 @@ def put_elsewhere(run: Run, outcome: Outcome) -> None:
     account, paused = run.session.account, run.options.get("continues")
     if not paused or account.channel == WEB or registry.get(account.channel):
         return
+    if account.channel in registry.installed().broken:  # it gets the answer when it can be loaded
+        return
     if run.options.get(RESUMED) == paused:  # the program follows this run
         return
     for target in notice_targets.of(run.user)[:1]:

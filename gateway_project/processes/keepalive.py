@@ -1,10 +1,11 @@
-"""WebSockets with aligned keepalive pings.
+"""WebSockets with aligned keepalive pings, and refused handshakes that are no errors.
 
 uvicorn gives each socket a timer of its own. Separate pings and their pongs each wake the process,
 with cold caches: at 10,000 idle chats that was most of their CPU.
 """
 
 import math
+from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -19,3 +20,9 @@ class AlignedPings(WebSocketsSansIOProtocol):
         interval = self.ping_interval or 0.0
         due = math.ceil((self.loop.time() + interval) / TOGETHER_SECONDS) * TOGETHER_SECONDS
         self.ping_timer = self.loop.call_at(due, self.send_keepalive_ping)
+
+    async def send(self, message: Any) -> None:
+        """Send it; a handshake that got an answer over HTTP is complete: uvicorn logs an error."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True

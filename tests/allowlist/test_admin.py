@@ -623,19 +623,23 @@ def test_an_old_page_of_a_person_takes_back_nothing_that_it_does_not_change(
     assert changed == {"display_name": ["", "Ada"]}
 
 
+@pytest.mark.parametrize("by_identity", [False, True])
 def test_a9_closing_an_open_list_ends_the_requests_of_its_senders(
     owner_client: Client,
     make_user: MakeUser,
     telegram: ChannelAccount,
     start: Callable[..., Run],
     now: datetime,
+    by_identity: bool,
 ) -> None:
     """[A9] Not what the person asked at a page, nor what a schedule did."""
     ann = make_user("ann", only_listed=False)
     of_stranger, of_person = start(ann, "800"), start(ann, "")
     draft = Draft(account=telegram, sender="801", chat="801", text="Hello", message_id="1")
     assert receive_sender(draft=draft, now=now, debounce=True).outcome == "accepted"
-    form = {"username": "ann", "only_listed": "on", "is_active": "on"} | identities()
+    rows = [{"kind": "im", "channel": "telegram", "value": "802"}] if by_identity else []
+    listed = {} if by_identity else {"only_listed": "on"}  # the first identity closes it as well
+    form = {"username": "ann", "is_active": "on"} | listed | identities(*rows)
     assert owner_client.post(f"/admin/core/user/{ann.pk}/change/", form).status_code == 302
     for run, is_ended in ((of_stranger, True), (of_person, False)):
         run.refresh_from_db()

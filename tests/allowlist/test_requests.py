@@ -161,24 +161,24 @@ def test_a5_a_sender_that_can_never_be_listed_is_seen_but_not_approved(
     assert not ChannelIdentity.objects.exists()
 
 
-@pytest.mark.parametrize("unseen", ["\u200b", "\u202e", "\u3164", "\x1b"])
+@pytest.mark.parametrize("unseen", ["\u200b", "\u202e", "\u3164", "\x1b", "\n"])
 def test_rq12_an_id_with_an_invisible_character_is_not_the_one_that_it_looks_like(
     owner: User, hold: Hold, replays: Replays, now: datetime, unseen: str
 ) -> None:
     """[A2] Its held messages are no words of that sender, who is let in."""
     bridge = ChannelAccount.objects.create(channel="bridge", name="chat")
     rows = []
-    for sender in (f"bob{unseen}", "bob"):
-        message = hold(sender=sender, text=f"of {len(sender)}", account=bridge)
+    for sender in (f"bob{unseen}b", "bob b"):
+        message = hold(sender=sender, text=f"of {sender}", account=bridge)
         denied = unknown_requests.DeniedMessage(bridge, "im", sender, message=message)
         rows.append(unknown_requests.record(denied, now=now))
     false, true = rows
-    assert false.sender == f"bob⟨U+{ord(unseen):04X}⟩"
+    assert false.sender == f"bob⟨U+{ord(unseen):04X}⟩b"
     with pytest.raises(InvalidIdentity):
         decide(false, "approve", owner, now, replays)
     decide(true, "approve", owner, now, replays)
-    assert replays.texts == ["of 3"]
-    assert not may_speak(sender=Sender(bridge, "im", f"bob{unseen}"), now=now).allowed
+    assert replays.texts == ["of bob b"]
+    assert not may_speak(sender=Sender(bridge, "im", f"bob{unseen}b"), now=now).allowed
 
 
 def test_a5_at_most_20_messages_of_a_sender_are_held(

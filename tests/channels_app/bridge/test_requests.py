@@ -49,10 +49,10 @@ def test_d4_the_context_comes_back_and_is_no_instruction_for_the_model(run: Run)
 
 def test_d4_the_name_of_a_file_is_as_it_was_given(run: Run, settings: Any) -> None:
     settings.OUTBOUND_MARKDOWN_FORMAT = "plain"
-    files = [{"name": "__init__.py"}, {"name": "a*b.txt"}, {"name": "c*d.txt"}]
+    files = [{"name": "_notes_.txt"}, {"name": "*new* plan.txt"}]
     outbound.enqueue_answer(run, Outcome(state="succeeded", text="**Here**", files=files))
     (text,) = [body["text"] for body in callbacks()]
-    assert text.splitlines()[1:] == ["📎 __init__.py", "📎 a*b.txt", "📎 c*d.txt"]
+    assert text.splitlines()[1:] == ["📎 _notes_.txt", "📎 *new* plan.txt"]
 
 
 @pytest.mark.parametrize("text", ["Here it is", ""])

@@ -309,7 +309,7 @@ def test_the_name_of_a_file_is_no_markdown_in_the_web_chat(
 ) -> None:
     """[D7]"""
     session = sessions.open_session(user=owner, account=builtin_account("web"))
-    for name in ("__init__.py", "my_notes.txt"):
+    for name in ("_notes_.txt", "my_notes.txt"):
         content = base64.b64encode(b"x").decode()
         answer = agent_of(owner, session).call("send_file", name=name, content_base64=content)
         said = Run.objects.get(public_id=answer["message_id"]).result

@@ -18,11 +18,12 @@ from channels_app.owner import notices, outages
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
 from channels_app.replies.outbound import Next
+from channels_app.tool_requests import answers
 from core.conversations import outbox, runs
 from core.database.transactions import atomic_write, in_thread
 from core.files import storage
 from core.lib.installed import Installed
-from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from tests.channels_app.replies.deliveries import (
     CHAT,
     Pacer,
@@ -152,6 +153,22 @@ def test_an_answer_that_ends_while_its_channel_cannot_be_loaded_is_sent_when_it_
     [sent] = PLATFORM.sent
     assert (sent.block["text"], sent.target.reply_to) == (text or ENGLISH.nothing, "7")
     assert stored(row).state == State.SENT
+
+
+def test_an_answer_after_a_yes_waits_for_its_channel_and_is_sent_to_no_other(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of its messages had the same number, so that its run could not end."""
+    user = session_of(account).user
+    theirs = ChannelAccount.objects.create(channel="theirs", name="theirs")
+    session = ChatSession.objects.create(user=user, account=theirs, chat="1")
+    route = {"account": theirs.pk, "chat": "1", "thread": "", "reply_to": ""}
+    run = Run.objects.create(session=session, user=user, route=route, options={"continues": 1})
+    monkeypatch.setattr(registry, "installed", lambda: Installed(broken={"theirs": "No module."}))
+    with atomic_write():
+        for put_answer in (outbound.enqueue_answer, answers.put_elsewhere):
+            put_answer(run, runs.Outcome(Run.State.SUCCEEDED, text="Here."))
+    assert [row.account for row in run.deliveries.all()] == [theirs]
 
 
 @pytest.mark.parametrize("end", ["three", ""])

@@ -89,7 +89,7 @@ def test_w59_signing_out_forgets_this_browser_and_no_other(
 
 
 def test_w59_a_new_password_keeps_the_notifications_of_the_browser_where_it_is_given(
-    page: Client, ada: User
+    page: Client, ada: User, bob: User
 ) -> None:
     """Its session goes on under another key; those of other browsers end."""
     phone = signed_in(ada)
@@ -101,6 +101,12 @@ def test_w59_a_new_password_keeps_the_notifications_of_the_browser_where_it_is_g
     rows = push_subscriptions.of(ada)
     of_session = {each.endpoint: user_of_session(each.session_key) for each in rows}
     assert of_session == {ENDPOINT["endpoint"]: ada, PHONE["endpoint"]: None}
+    User.objects.update(is_superuser=True)
+    given = {"usable_password": "true", "password1": new, "password2": new}
+    address = f"/admin/core/user/{bob.pk}/password/"
+    assert page.post(address, given).status_code == 302
+    here = PushSubscription.objects.get(endpoint=ENDPOINT["endpoint"])
+    assert user_of_session(here.session_key) == ada
 
 
 @pytest.mark.parametrize("path", ["/sign-out", "/admin/logout/"])

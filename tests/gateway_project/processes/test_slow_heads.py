@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from pytest_django import Settings
 
+from channels_app.asgi.http import no_socket
 from tests.gateway_project.processes.connections import (
     CHUNKED,
     LARGE,
@@ -293,6 +294,19 @@ async def test_a_handshake_behind_an_unanswered_request_ends_the_connection(
     await server.release()
     assert await client.read() == b""
     assert client.is_closed()
+
+
+async def test_a_handshake_that_is_refused_with_an_answer_is_no_error_of_the_gateway(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Codex makes one at the beginning of each session."""
+    server.config.app = no_socket
+    server.config.load()
+    client = await server.connect()
+    await client.send(request("/v1/responses", *UPGRADE))
+    assert await client.statuses() == [426]
+    assert client.is_closed()
+    assert caplog.messages == []
 
 
 async def test_a_handshake_after_an_answer_is_taken(server: Server) -> None:
