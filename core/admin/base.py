@@ -263,14 +263,24 @@ def state_badge(state: str, label: str = "") -> SafeString:
 
 
 STATE_COLOURS = {
-    state: colour
-    for colour, states in {
-        "warning": "pending held",
-        "info": "queued received batched running sending starting",
-        "success": "approved succeeded answered sent",
-        "danger": "blocked failed dead uncertain quarantined error",
-    }.items()
-    for state in states.split()
+    "pending": "warning",
+    "held": "warning",
+    "queued": "info",
+    "received": "info",
+    "batched": "info",
+    "running": "info",
+    "sending": "info",
+    "starting": "info",
+    "approved": "success",
+    "succeeded": "success",
+    "answered": "success",
+    "sent": "success",
+    "blocked": "danger",
+    "failed": "danger",
+    "dead": "danger",
+    "uncertain": "danger",
+    "quarantined": "danger",
+    "error": "danger",
 }
 
 

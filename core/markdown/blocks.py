@@ -319,8 +319,19 @@ class _Blocks(ParserBlock):
 def _parser() -> MarkdownIt:
     parser = _Parser("commonmark", {"html": True, "maxNesting": 10 * _MAX_LEVEL})
     parser.block = _Blocks()
-    rules = "code fence blockquote hr list reference html_block heading paragraph"
-    parser.block.ruler.enableOnly(rules.split())
+    parser.block.ruler.enableOnly(
+        [
+            "code",
+            "fence",
+            "blockquote",
+            "hr",
+            "list",
+            "reference",
+            "html_block",
+            "heading",
+            "paragraph",
+        ]
+    )
     return parser
 
 

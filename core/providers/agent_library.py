@@ -67,10 +67,15 @@ CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 EMPTY = "(empty)"  # the result of a tool that has none
 FINISH = {"tool_call": "tool_calls"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
-SAME = "temperature top_p max_tokens seed presence_penalty frequency_penalty parallel_tool_calls"
 OPTIONS = {
-    **{name: name for name in SAME.split()},
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "parallel_tool_calls": "parallel_tool_calls",
     "top_k": "top_k",  # of Anthropic and Google; those of LLM_PROVIDER are not sent it
 }
 

@@ -232,29 +232,44 @@ OWN = Kind(
 )
 
 # Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
-NAMES = {
-    name: code
-    for code, names in (
-        # Of relays, Moonshot, DashScope, Copilot and Zhipu, among others.
-        ("quota", ("insufficient_quota", "billing_hard_limit_reached", "billing_error",
-                   "insufficient_balance", "insufficient_user_quota",
-                   "exceeded_current_quota_error", "arrearage", "1113")),
-        ("context_length", ("context_length_exceeded", "exceed_context_size_error",
-                            "string_above_max_length", "model_max_prompt_tokens_exceeded", "1261")),
-        ("content", ("content_filter", "content_policy_violation", "data_inspection_failed",
-                     "responsibleaipolicyviolation", "moderation_blocked", "1301")),
-        ("rate_limited", ("rate_limit_exceeded", "rate_limit_error", "resource_exhausted")),
-        ("overloaded", ("overloaded_error", "unavailable_error", "unavailable",
-                        "engine_overloaded")),
-        ("unauthorised", ("invalid_api_key", "authentication_error", "permission_error")),
-        # Of Groq, Mistral and Zhipu, among others.
-        ("not_found", ("model_not_found", "model_decommissioned", "invalid_model",
-                       "not_found_error", "1211")),
-        ("too_large", ("request_too_large",)),
-        ("bad_stream", ("tool_use_failed",)),  # of Groq: the model wrote no call that can be read
-    )
-    for name in names
-}  # fmt: skip
+NAMES: dict[str, str] = {
+    "insufficient_quota": "quota",
+    "billing_hard_limit_reached": "quota",
+    "billing_error": "quota",
+    "insufficient_balance": "quota",
+    "insufficient_user_quota": "quota",  # relays of several vendors
+    "exceeded_current_quota_error": "quota",  # Moonshot
+    "arrearage": "quota",  # DashScope
+    "1113": "quota",  # Zhipu, and the next
+    "1261": "context_length",
+    "1301": "content",
+    "rate_limit_exceeded": "rate_limited",
+    "rate_limit_error": "rate_limited",
+    "resource_exhausted": "rate_limited",
+    "context_length_exceeded": "context_length",
+    "exceed_context_size_error": "context_length",
+    "string_above_max_length": "context_length",
+    "model_max_prompt_tokens_exceeded": "context_length",  # Copilot
+    "content_filter": "content",
+    "content_policy_violation": "content",
+    "data_inspection_failed": "content",  # DashScope
+    "responsibleaipolicyviolation": "content",
+    "moderation_blocked": "content",
+    "overloaded_error": "overloaded",
+    "unavailable_error": "overloaded",
+    "unavailable": "overloaded",
+    "engine_overloaded": "overloaded",
+    "invalid_api_key": "unauthorised",
+    "authentication_error": "unauthorised",
+    "permission_error": "unauthorised",
+    "model_not_found": "not_found",
+    "model_decommissioned": "not_found",  # Groq
+    "invalid_model": "not_found",  # Mistral
+    "1211": "not_found",  # Zhipu
+    "not_found_error": "not_found",
+    "request_too_large": "too_large",
+    "tool_use_failed": "bad_stream",  # Groq: the model wrote no call that can be read
+}
 WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code)
     for pattern, code in (
