@@ -115,9 +115,7 @@ def observer(user: User) -> Destination | None:
     if last is not None and last.channel != "web" and registry.get(last.channel) is not None:
         session = ChatSession(user=user, account=last)
         found = screen(session, last, place.get("chat", ""), place.get("thread", ""))
-        group = (
-            found is not None and found.channel is not None and found.channel.is_group(found.chat)
-        )
+        group = found and found.channel and registry.is_group(found.channel, found.chat)
         if found is not None and last.enabled and not group:
             return found
     chats = ChatSession.objects.filter(user=user, account__channel="web", closed_at__isnull=True)

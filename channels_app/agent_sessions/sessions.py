@@ -89,7 +89,7 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
     spoken = ChatSession.objects.filter(user=user, account=account).exclude(chat="")
     for chat in spoken.order_by("-last_message_at", "-id").values_list("chat", flat=True)[:50]:
         is_own = not user.is_owner or notice_targets.is_theirs(user, account, chat)
-        if is_own and not channel.is_group(chat):
+        if is_own and not registry.is_group(channel, chat):
             return chat
     kind = str(account.config.get("kind", "im"))
     listed = ChannelIdentity.objects.filter(
@@ -98,7 +98,7 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
         kind=kind,
     )
     for value in listed.order_by("-account", "-channel", "id").values_list("value", flat=True):
-        if not channel.is_group(value):
+        if not registry.is_group(channel, value):
             return value
     raise NotOpened(f"{user} has no address on {account}.")
 

@@ -17,7 +17,7 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import receive_personal
 from channels_app.mcp import adapter, server
-from channels_app.memory.channel import PLATFORM, say
+from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
 from core.database import transactions
@@ -201,6 +201,32 @@ def test_s3_after_a_message_in_a_group_results_go_to_a_private_chat(
     (row,) = Delivery.objects.filter(id__in=sent.deliveries)
     assert (row.account, row.session) == (memory, session)
     assert (row.target["chat"], row.target["thread"]) == ("555", "t")
+
+
+@pytest.mark.django_db
+def test_s3_a_channel_that_cannot_tell_a_group_breaks_no_call_of_an_agent(
+    owner: User, memory: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session is opened in no chat of it, and results go to the web chat."""
+    screen = ChatSession.objects.create(user=owner, account=builtin_account("web"))
+    owner.last_account, owner.last_target = memory, {"chat": "555", "thread": ""}
+    owner.save()
+
+    def fail(*_: object) -> bool:
+        raise ValueError("a bug of another package")
+
+    monkeypatch.setattr(type(CHANNEL), "is_group", fail)
+    client = APIClient()
+    key = keys.create(name="agent", user=owner, scopes=["send_result"])[1]
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {key}")
+    answer = client.post("/api/agent-sessions", {"channel": "memory"}, format="json")
+    assert answer.status_code == 400
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
+    sent = results.put_text(session=session, content="one")
+    run = Run.objects.get(public_id=sent.message_id)
+    assert run.session == screen
+    assert sessions.close(session=session)
+    assert not Run.objects.filter(pk=run.pk).exists()
 
 
 @pytest.mark.django_db
