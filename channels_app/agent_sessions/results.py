@@ -206,10 +206,8 @@ def show_at_once(
 ) -> Sent:
     """Add a result to a session whose clients read the event log, as a run in its final state."""
     with atomic_write():
-        run = settled_run(session=where.session, text=text, file=file)
-        if where.session != session:
-            run.route[RESULT_OF] = session.id
-            run.save(update_fields=["route"])
+        route = {RESULT_OF: session.id} if where.session != session else {}
+        run = settled_run(session=where.session, text=text, file=file, route=route)
         touch(where.session)
         push_messages.enqueue(user_id=run.user_id, kind="answer", ref=run.public_id)
     return Sent([], message_id=run.public_id)
@@ -226,7 +224,7 @@ def settled_run(
 ) -> Run:
     """Create a finished run with the given text and file as its log. Inside a transaction.
 
-    ``route``: where its blocks go; without one its clients read the log.
+    ``route``: where its blocks go, if its clients do not read the log, and what else it has.
     """
     nowhere = {"chat": "", "thread": "", "reply_to": "", "acks": []}
     run = Run.objects.create(
@@ -234,7 +232,7 @@ def settled_run(
         user=session.user,
         origin=origin,
         text=asked,
-        route=route or {"account": session.account_id, **nowhere},
+        route={"account": session.account_id, **nowhere, **(route or {})},
     )
     if asked:
         Message.objects.create(

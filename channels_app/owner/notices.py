@@ -8,7 +8,7 @@ senders is cut, on one line, marked as a quotation, and never markup.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from django.conf import settings
 from django.db import transaction
@@ -414,12 +414,10 @@ def send(
         put(target, key=f"{key}:{target.account.pk}"[:200], payload=block)
 
 
-def put(target: notice_targets.Target, *, key: str, payload: Block) -> None:
+def put(target: notice_targets.Target, *, key: str, **block: Unpack[outbox.BlockFields]) -> None:
     """Queue a notice in the outbox, once for each ``key``. Inside a transaction."""
     account_id, chat, thread = target.account.pk, target.chat, target.thread
-    outbox.enqueue_in_chat(
-        key=key, account_id=account_id, chat=chat, thread=thread, payload=payload
-    )
+    outbox.enqueue_in_chat(key=key, account_id=account_id, chat=chat, thread=thread, **block)
 
 
 def block_of(channel: Channel, text: str, rows: Buttons | None, page: str) -> Block:

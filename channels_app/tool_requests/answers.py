@@ -1,10 +1,9 @@
 """The answer of a run that went on after a pause, where its request was answered long ago."""
 
 from channels_app import registry
-from channels_app.owner import notice_targets
+from channels_app.owner import notice_targets, notices
 from channels_app.replies import outbound
 from channels_app.schedules.places import WEB, note_of
-from core.conversations import outbox
 from core.conversations.runs import Outcome
 from core.models import Run
 from core.tools import languages, phrases
@@ -31,12 +30,6 @@ def put_elsewhere(run: Run, outcome: Outcome) -> None:
         blocks = target.channel.outbound.render(f"_{note}_\n\n{outbound.spoken(run, outcome)}")
         blocks = outbound.with_attachments(target.channel, blocks, outcome)
         for index, block in enumerate(blocks):
-            outbox.enqueue_in_chat(
-                key=f"run:{run.id}:elsewhere:{index}",
-                account_id=target.account.pk,
-                chat=target.chat,
-                thread=target.thread,
-                payload=block,
-                run_id=run.id,  # which has its images
-                block_index=index,
-            )
+            key = f"run:{run.id}:elsewhere:{index}"
+            # With the run, which has its images.
+            notices.put(target, key=key, payload=block, run_id=run.id, block_index=index)
