@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 
 from channels_app.worker import take_wakeups, tasks
 from core.conversations import jobs, runs
@@ -31,7 +31,10 @@ def test_a_wake_up_is_handed_to_the_runner_under_its_name(
     runner = SimpleNamespace(wake=lambda task, row_id: calls.append((task, row_id)))
     monkeypatch.setattr(tasks, "runner", lambda: runner)
     sent: list[tuple[str, int]] = []
-    monkeypatch.setattr(wakeups, "on_commit", lambda task, row_id: sent.append((task, row_id)))
+    monkeypatch.setattr(transaction, "on_commit", lambda call: call())
+    monkeypatch.setattr(
+        wakeups, "send", lambda task, row_id, *, queue_name: sent.append((task, row_id))
+    )
     task, wake = WAKE_UPS[name]
     task(row_id=7, more="of a later version")
     wake(7)
