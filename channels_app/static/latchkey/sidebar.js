@@ -237,6 +237,11 @@ export class Sidebar {
       dialog.close();
       this.#rename(session, input.value.trim());
     };
+    // Where the button that opened it was drawn anew meanwhile, the browser focuses nothing.
+    const place = [...this.#list.querySelectorAll(".session")].findIndex((row) => row.dataset.id === session.id);
+    dialog.onclose = () => {
+      if (document.activeElement === document.body) this.#focusAgain(session.id, place);
+    };
     dialog.showModal();
     input.select();
   }
