@@ -272,15 +272,10 @@ async def understood(
     )
     try:
         stored = await known_file(run, item) or await noted_file(run, channel, message, item)
-    except (ChannelError, quota.QuotaExceededError) as error:
+    except (ChannelError, quota.QuotaExceededError, storage.NotStoredError) as error:
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": told(item, replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
-    except OSError:
-        logger.exception("a medium could not be stored")
-        note = str(storage.NOT_STORED)
-        words = {"text": told(item, replace(medium, failed=True, note=note))}
-        return {**words, "refused": note}
     kind = kind_of(item["kind"], stored)
     medium = replace(
         medium, kind=kind, file=f"/files/{stored.public_id}", name=medium.name or stored.name
@@ -329,7 +324,7 @@ async def noted_file(
     run: Run, channel: Channel | None, message: InboundMessage, item: dict[str, Any]
 ) -> StoredFile:
     """Return the stored file of a medium. One that was fetched is noted in the message at once: to
-    describe it may take minutes. Raises ChannelError and QuotaExceededError.
+    describe it may take minutes. Raises ChannelError, QuotaExceededError and NotStoredError.
     """
     stored = await stored_of(run, channel, item)
     if "remote" in item:
@@ -467,14 +462,25 @@ async def downloaded(outbound: Downloads, account: Account, remote: RemoteFile) 
     """
     for seconds in FETCH_WAITS:
         try:
-            return await outbound.download_media(account=account, file=remote)
+            return await download(outbound, account, remote)
         except ChannelError as error:
             if error.permanent:
                 raise
             logger.info("a file is fetched again: %s", error)
             wanted = seconds if error.retry_after is None else error.retry_after
             await asyncio.sleep(min(wanted, LONGEST_WAIT))
-    return await outbound.download_media(account=account, file=remote)
+    return await download(outbound, account, remote)
+
+
+async def download(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:
+    """Return the content of a file. Raises ChannelError, whatever the channel raises."""
+    try:
+        return await outbound.download_media(account=account, file=remote)
+    except ChannelError:
+        raise
+    except Exception as error:  # another package's: the message is answered without the file
+        logger.exception("the channel of %s failed to fetch a file", account.name)
+        raise ChannelError("the file could not be fetched") from error
 
 
 def check_size(size: int, most: int) -> None:

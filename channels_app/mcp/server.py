@@ -152,11 +152,8 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
     name = one_line(arguments.name.replace("\\", "/").rpartition("/")[2], 200)
     try:
         return storage.keep(user=user, name=name or "file", content=content, session_id=session.id)
-    except QuotaExceededError as error:
+    except (QuotaExceededError, storage.NotStoredError) as error:
         raise NotSentError(str(error)) from error
-    except OSError as error:
-        logger.exception("a file of an agent could not be stored")
-        raise NotSentError(str(storage.NOT_STORED)) from error
 
 
 def listed(principal: Principal) -> list[adapter.Answer]:

@@ -6,10 +6,8 @@ GET  /files/out?token=…  anyone with the link; changed or expired 403, revoked
 """
 
 import asyncio
-import logging
 import re
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,8 +31,6 @@ from core.lib import interface_language
 from core.lib.ids import is_public_id
 from core.models import StoredFile, User
 from core.plugins import slide_show
-
-logger = logging.getLogger(__name__)
 
 UPLOAD_SECONDS = 600.0
 TOO_LARGE = gettext_lazy("Files may have up to {count} MB.")
@@ -82,18 +78,21 @@ class Upload(Endpoint):
             self.incoming.check_declared(self.request)
             size = self.request.declared_length
             await in_thread(quota.check, user_id=self.user.id, size=size)
-            with disk_failures():
-                self.path = await asyncio.to_thread(storage.new_path)
             try:
-                await super().receive_messages()
-            finally:
-                if not self.is_stored:
-                    self.path.unlink(missing_ok=True)
+                self.path = await asyncio.to_thread(storage.new_path)
+                try:
+                    await super().receive_messages()
+                finally:
+                    if not self.is_stored:
+                        self.path.unlink(missing_ok=True)
+            except storage.NotStoredError as error:
+                raise RefusedError(507, storage.NOT_STORED) from error
 
     async def http_request(self, message: Scope) -> None:
-        """Keep a part of the file; answer after the last one. Raises RefusedError 400, 413."""
-        with disk_failures():
-            await asyncio.to_thread(append, self.path, message.get("body", b""))
+        """Keep a part of the file; answer after the last one. Raises RefusedError 400 and 413, and
+        NotStoredError.
+        """
+        await asyncio.to_thread(storage.append, self.path, message.get("body", b""))
         if message.get("more_body"):
             return
         if not self.path.stat().st_size:
@@ -117,24 +116,11 @@ def language_of(request: Request) -> str:
     return interface_language.of_header(header)
 
 
-@contextmanager
-def disk_failures() -> Iterator[None]:
-    """Convert those inside the block to RefusedError 507."""
-    try:
-        yield
-    except OSError as error:
-        logger.exception("an upload could not be stored")
-        raise RefusedError(507, storage.NOT_STORED) from error
-
-
-def append(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(data)
-
-
 def received(path: Path, user: User, name: str) -> StoredFile:
-    """Return the stored file. Raises RefusedError 413 when the quota is exhausted."""
-    with disk_failures(), quota.needed():
+    """Return the stored file. Raises RefusedError 413 when the quota is exhausted, and
+    NotStoredError.
+    """
+    with quota.needed():
         return storage.receive(path=path, user=user, name=name)
 
 

@@ -6,7 +6,8 @@ import logging
 import mimetypes
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -49,6 +50,10 @@ class BadLinkError(Exception):
     """The link was changed or has expired."""
 
 
+class NotStoredError(Exception):
+    """The disk does not take a file; the text is for the user."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """A finished file of a job; ``path`` is below :func:`folder`."""
@@ -62,6 +67,16 @@ def folder() -> Path:
     return Path(settings.GATEWAY_HOME) / "files"
 
 
+@contextmanager
+def disk_failures() -> Iterator[None]:
+    """Convert those inside the block to NotStoredError, and log them."""
+    try:
+        yield
+    except OSError as error:
+        logger.exception("a file could not be stored")
+        raise NotStoredError(NOT_STORED) from error
+
+
 def keep(
     *,
     user: User,
@@ -72,32 +87,38 @@ def keep(
     expires_at: datetime | None = None,
     origin: str = SENT,
 ) -> StoredFile:
-    """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError."""
+    """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError and
+    NotStoredError.
+    """
     path = new_path()
     try:
-        path.write_bytes(content)
-    except OSError:  # a full disk: the half of it would fill it up for a day
-        path.unlink(missing_ok=True)
-        raise
-    file = uploaded(
-        path=path,
-        user=user,
-        session_id=session_id,
-        run_id=run_id,
-        name=name,
-        expires_at=expires_at,
-        origin=origin,
-    )
-    try:
+        append(path, content)
+        file = uploaded(
+            path=path,
+            user=user,
+            session_id=session_id,
+            run_id=run_id,
+            name=name,
+            expires_at=expires_at,
+            origin=origin,
+        )
         return entered(file)
-    except quota.QuotaExceededError:
+    except (NotStoredError, quota.QuotaExceededError):  # half a file would fill the disk for a day
         path.unlink(missing_ok=True)
         raise
 
 
+@disk_failures()
+def append(path: Path, data: bytes) -> None:
+    """Write ``data`` to the end of an upload at :func:`new_path`. Raises NotStoredError."""
+    with path.open("ab") as file:
+        file.write(data)
+
+
+@disk_failures()
 def uploaded(*, path: Path, name: str, **fields: Any) -> StoredFile:
     """Return the unsaved row of the bytes at ``path``, which stay there after a power cut: not in a
-    transaction.
+    transaction. Raises NotStoredError.
     """
     disk.sync_within(folder(), path)
     return described(path=path, name=name, content_type=type_of(path, name), **fields)
@@ -145,9 +166,10 @@ def type_of(path: Path, name: str) -> str:
         return media_type(file.read(4096), declared=by_name) or by_name
 
 
+@disk_failures()
 def new_path() -> Path:
     """Return a path for an upload. Its folder is in small letters: some disks take them and capital
-    ones for the same, and show the folder that was made first.
+    ones for the same, and show the folder that was made first. Raises NotStoredError.
     """
     name = public_id()
     path = folder() / name[:2].lower() / name
@@ -157,7 +179,9 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError."""
+    """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError and
+    NotStoredError.
+    """
     return entered(uploaded(path=path, user=user, name=name))
 
 

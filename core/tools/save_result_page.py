@@ -79,7 +79,10 @@ class SaveResultPage(TypedTool):
         language = languages.of_request(context.request)
         title = one_line(title, 120) or phrases.in_language("Result", language)
         page = Page(title, content, is_html=format_ == "html")
-        file = await in_thread(store, context, page)
+        try:
+            file = await in_thread(store, context, page)
+        except storage.NotStoredError as error:
+            raise ToolError(storage.DISK_FULL) from error
         made = shown(file)
         opened = {"panel_id": "result", "title": title, "url": made["url"]}
         name = f"open-{context.tool_call_id}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.utils import timezone
 
 from core.database.transactions import AWAY, in_thread
+from core.files import storage
 from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
 from core.tools.base import Ask, Tool, ToolContext, ToolError, ToolResult
@@ -95,7 +96,7 @@ class ServerTool(Tool):
         name = one_line(self.remote_name, 60)
         try:
             shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
-        except (OSError, *AWAY):
+        except (storage.NotStoredError, *AWAY):
             logger.exception("a picture of an MCP server could not be kept")
             return told()
         return replace(told(shown=found), messages=shown)

@@ -360,6 +360,31 @@ def test_a_file_is_fetched_again_after_a_failure_that_passes(
     assert len(PLATFORM.refusals) == 1
 
 
+class Broken(Asked):
+    """A channel of another package, with its own failures."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), KeyError("f")])
+def test_a_file_that_a_broken_channel_does_not_fetch_is_told_as_that(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A time-out was told as a full disk; another error ended the turn without an answer."""
+    monkeypatch.setattr(media, "FETCH_WAITS", [])
+    item: Item = {"kind": "document", "name": "n.txt", "remote": "f"}
+    row = InboundMessage(account=run.session.account, run=run, media=[item])
+    channel: Any = Broken(error)
+    found = asyncio.run(media.understood(run, channel, row, item, {}, Describer()))
+    assert "the file could not be fetched" in found["text"]
+    assert "refused" not in found
+
+
 def test_a_file_is_fetched_once_although_its_worker_ends_while_it_is_described(
     transactional_db: None, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

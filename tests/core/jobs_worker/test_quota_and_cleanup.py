@@ -19,12 +19,15 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import inbound
 from channels_app.mcp import adapter, server
-from channels_app.webchat import files
 from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.database import transactions
 from core.files import cleanup, quota, storage
+from core.lib import disk
 from core.models import ChannelAccount, Installation, Job, Run, StoredFile, User
+from core.tools import save_result_page
+from core.tools.base import ToolError
+from core.tools.testing import play
 from tests.channels_app.running import guest, owner, until
 from tests.channels_app.telegram.conftest import local
 from tests.channels_app.telegram.local import Local
@@ -363,22 +366,34 @@ def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
 def no_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fill the disk: half of each file is written."""
 
-    def write_half(path: Path, content: bytes) -> int:
-        with path.open("ab") as file:
-            file.write(content[: len(content) // 2])
+    @storage.disk_failures()
+    def write_half(path: Path, content: bytes) -> None:
+        path.write_bytes(content[: len(content) // 2])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", write_half)
-    monkeypatch.setattr(files, "append", write_half)
+    monkeypatch.setattr(storage, "append", write_half)
 
 
 def test_nothing_is_left_of_a_file_that_the_disk_cannot_take(eve: User, no_space: None) -> None:
     """Else it would keep the disk full until the sweep, a day later."""
     before = bytes_on_disk()
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(storage.NotStoredError, match="its disk may be full"):
         storage.keep(user=eve, name="b.txt", content=b"second")
     assert bytes_on_disk() == before
     assert StoredFile.objects.count() == 1
+
+
+def test_nothing_is_left_of_a_file_that_the_disk_takes_and_then_loses(
+    eve: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    before = bytes_on_disk()
+    monkeypatch.setattr(disk, "sync_within", lose)
+    with pytest.raises(storage.NotStoredError):
+        storage.keep(user=eve, name="b.txt", content=b"second")
+    assert bytes_on_disk() == before
 
 
 async def test_an_upload_that_the_disk_cannot_take_is_507_and_leaves_nothing(
@@ -398,6 +413,13 @@ def test_an_agent_gets_the_reason_when_the_disk_is_full(eve: User, no_space: Non
     arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
     with pytest.raises(NotSentError, match=str(storage.NOT_STORED)):
         server.given_file(eve, session, arguments)
+
+
+def test_a_model_gets_the_reason_why_its_page_is_not_saved(eve: User, no_space: None) -> None:
+    """It said no more than that the tool had failed."""
+    given = {"title": "The plan", "content": "Costs 5 €."}
+    with pytest.raises(ToolError, match=storage.DISK_FULL):
+        play(save_result_page.TOOL, given, user_id=eve.pk)
 
 
 def test_a_message_is_answered_though_the_disk_cannot_take_its_file(

@@ -103,7 +103,7 @@ def test_v75_a_call_whose_sign_in_cannot_be_looked_up_was_not_made(
     assert server.calls == []
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), OperationalError("locked")])
+@pytest.mark.parametrize("error", [storage.NotStoredError("disk full"), OperationalError("locked")])
 def test_v45_a_result_counts_when_its_picture_cannot_be_kept(
     server: MaliciousMcp, row: McpServer, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
