@@ -91,11 +91,10 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
         is_own = not user.is_owner or notice_targets.is_theirs(user, account, chat)
         if is_own and not registry.is_group(channel, chat):
             return chat
-    kind = str(account.config.get("kind", "im"))
     listed = ChannelIdentity.objects.filter(
         Q(account=account) | Q(account=None, channel__in=(account.channel, "")),
         user=user,
-        kind=kind,
+        kind=account.sender_kind,
     )
     for value in listed.order_by("-account", "-channel", "id").values_list("value", flat=True):
         if not registry.is_group(channel, value):

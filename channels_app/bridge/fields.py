@@ -35,7 +35,7 @@ class Asked:
         """Return the message for the inbox; ``key``: that of the API key that was used."""
         return Draft(
             account=account,
-            kind=str(account.config.get("kind", "im")),
+            kind=account.sender_kind,
             sender=self.user_id,
             sender_name=self.user_name,
             chat=place(self.chat_id or self.user_id),

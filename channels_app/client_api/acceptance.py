@@ -196,7 +196,7 @@ def accept_sender(
     assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
     draft = Draft(
         account=caller.account,
-        kind=str(caller.account.config.get("kind", "im")),
+        kind=caller.account.sender_kind,
         sender=ask.user,
         chat=place(ask.user),
         thread=sessions.named_thread(session),

@@ -306,8 +306,7 @@ def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
     """Return whether an allowed ``sender`` is the user of a run: several senders may be one
     user.
     """
-    kind = str(account.config.get("kind", "im"))
-    named = permissions.Sender(account, kind, sender)
+    named = permissions.Sender(account, account.sender_kind, sender)
     decision = permissions.decide(sender=named, now=timezone.now())
     if decision.user is None or decision.user.pk != run.user_id:
         return False

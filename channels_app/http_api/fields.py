@@ -52,7 +52,7 @@ class Asked:
         label = "" if self.session_id else place(f"user:{self.user_id}")
         return Draft(
             account=account,
-            kind=str(account.config.get("kind", "im")),
+            kind=account.sender_kind,
             sender=sender,
             sender_name=self.user_name,
             chat=place(sender) if sender else label,

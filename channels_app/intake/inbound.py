@@ -118,8 +118,7 @@ def receive_personal(
 
 def may_speak(account: ChannelAccount, sender: str) -> bool:
     """Return whether the allowlist lets a sender of a bridge in ([A1])."""
-    kind = str(account.config.get("kind", "im"))
-    named = permissions.Sender(account, kind, sender)
+    named = permissions.Sender(account, account.sender_kind, sender)
     return permissions.decide(sender=named, now=timezone.now()).allowed
 
 

@@ -142,7 +142,7 @@ def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
         raise DeniedError
     draft = Draft(
         account=account,
-        kind=str(account.config.get("kind", "im")),
+        kind=account.sender_kind,
         sender=frame.user_id,
         chat=place(frame.user_id),
         repeat=repeat_key(frame, scope="ws"),

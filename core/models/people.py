@@ -81,6 +81,11 @@ class ChannelAccount(models.Model):
     def __str__(self) -> str:
         return f"{self.channel}/{self.name}"
 
+    @property
+    def sender_kind(self) -> str:
+        """Return the kind of addresses that its senders have: a bridge may say email or phone."""
+        return str(self.config.get("kind", "im"))
+
     def open_secrets(self) -> dict[str, str]:
         """Return the decrypted secrets. Raises DecryptError when the key was changed."""
         return decrypt(self.secrets)

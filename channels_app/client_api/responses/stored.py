@@ -98,8 +98,7 @@ def person_of(caller: Principal, sender: str) -> User | None:
     """Return the user of a request; None for an unknown sender of a bridge."""
     if caller.user is not None or caller.account is None:
         return caller.user
-    kind = str(caller.account.config.get("kind", "im"))
-    named = permissions.Sender(caller.account, kind, sender)
+    named = permissions.Sender(caller.account, caller.account.sender_kind, sender)
     return permissions.decide(sender=named, now=timezone.now()).user
 
 
