@@ -72,14 +72,7 @@ class Describer:
         """
         if not settings.TRANSCRIPTION_MODEL or self.environment is None:
             return await transcribe.speech(path, name=name)
-        model = replace(
-            self.environment,
-            id=0,
-            name=settings.TRANSCRIPTION_MODEL,
-            input_price=None,
-            cached_price=None,
-            output_price=None,
-        )
+        model = transcribe.model_like(self.environment)
         tokens = size // BYTES_A_TOKEN + 1
         messages = [{"role": "user", "content": "word" * tokens}]
         request = ModelRequest(messages, model=model.name, options={"max_tokens": tokens})

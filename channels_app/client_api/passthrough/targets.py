@@ -5,7 +5,7 @@ provider that speaks OpenAI's API; it need not be offered for chats, and may be 
 transcriptions also ``TRANSCRIPTION_MODEL``, at the server of the settings.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from channels_app.asgi.chat_messages import refused
 from channels_app.asgi.http import RefusedError
 from core.conversations.assistants import model_names
 from core.lib.text import one_line
+from core.media import transcribe
 from core.providers import listing, vendors
 from core.providers.catalogue import Catalogue, ModelInfo
 from core.providers.listing import Server
@@ -67,12 +68,4 @@ def of_settings(known: Catalogue) -> Target:
     usual = next(iter(known.models.values()), None)
     if usual is None:
         raise RefusedError(404, "No model is set up.", field="model")
-    model = replace(
-        usual,
-        id=0,
-        name=settings.TRANSCRIPTION_MODEL,
-        input_price=None,
-        cached_price=None,
-        output_price=None,
-    )
-    return Target(server, model)
+    return Target(server, transcribe.model_like(usual))
