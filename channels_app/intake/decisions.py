@@ -5,10 +5,13 @@ from functools import partial
 from itertools import groupby
 
 from allowlist import unknown_requests
+from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
+from allowlist.unknown_requests import NotAnOwner, RequestNotFound
 from channels_app.intake import slash_commands
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox
+from core.lib.text import as_sentence
 from core.models import InboundMessage, User
 
 
@@ -39,6 +42,15 @@ def decide(
     )
     notices.decided(verdict_now.request, text=lambda: verdict_now.standing)
     return verdict_now
+
+
+def in_words(request: str, verdict: str, *, owner: User, via: str, now: datetime) -> str:
+    """Decide as :func:`decide`; return the outcome, or why it was refused, in a sentence."""
+    try:
+        choice = unknown_requests.choice(verdict)
+        return decide(request=request, verdict=choice, owner=owner, via=via, now=now).text
+    except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
+        return as_sentence(error)
 
 
 def let_in(request: str, messages: list[InboundMessage]) -> None:

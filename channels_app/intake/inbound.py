@@ -14,6 +14,7 @@ import logging
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.utils import timezone
@@ -260,10 +261,6 @@ def obey(
     if listed:
         write_all(*last_used(user=user, draft=draft, session=session, now=now))
 
-    def decide(request: str, choice: unknown_requests.Choice) -> str:
-        via = draft.account.channel
-        return decisions.decide(request=request, verdict=choice, owner=user, via=via, now=now).text
-
     said = slash_commands.carry_out(
         slash_commands.Asked(
             command=command,
@@ -271,7 +268,7 @@ def obey(
             session=session,
             message=message,
             now=now,
-            decide=decide,
+            decide=partial(decisions.in_words, owner=user, via=draft.account.channel, now=now),
             listed=listed,
             may_decide=may_decide,
         )

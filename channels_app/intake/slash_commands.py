@@ -14,9 +14,8 @@ from django.conf import settings
 from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
 from allowlist import audit, link_codes, permissions
-from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
+from allowlist.unknown_requests import Choice
 from channels_app import registry
 from channels_app.base import Capability
 from channels_app.delivery import secret_blocks
@@ -26,7 +25,7 @@ from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.interface_language import spoken
-from core.lib.text import as_sentence, one_line
+from core.lib.text import one_line
 from core.models import ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
@@ -340,10 +339,7 @@ def decision(asked: Asked, choice: Choice) -> str:
     if asked.user.is_owner and not asked.of_decider:
         note_refusal(asked, "request.refused", asked.command.argument)
         return NO_SCOPE if asked.listed else gettext(NOT_OWNER)
-    try:
-        return asked.decide(asked.command.argument, choice)
-    except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
-        return as_sentence(error)
+    return asked.decide(asked.command.argument, choice)
 
 
 def note_refusal(asked: Asked, action: str, subject: str) -> None:

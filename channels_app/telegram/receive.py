@@ -13,8 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop, ngettext
 
 from allowlist import audit, link_codes, permissions
-from allowlist.identities import InvalidIdentity
-from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound, choice
+from allowlist.unknown_requests import STATES
 from channels_app.base import Account, ChannelError
 from channels_app.intake import decisions, slash_commands
 from channels_app.intake.inbound import receive_sender
@@ -27,7 +26,7 @@ from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.transactions import AWAY, atomic_write, in_thread
 from core.lib.interface_language import spoken
-from core.lib.text import as_sentence, is_number, one_line
+from core.lib.text import is_number, one_line
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, User
 from core.tools import phrases
@@ -360,8 +359,11 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
         text = "Only the owner can decide."  # to somebody whose language is not known
     else:
         with spoken(person.language):
-            is_again = verdict == outages.SEND_AGAIN
-            text = send_again(request) if is_again else decide(request, verdict, person, row)
+            if verdict == outages.SEND_AGAIN:
+                text = send_again(request)
+            else:
+                now = timezone.now()
+                text = decisions.in_words(request, verdict, owner=person, via=row.channel, now=now)
     return answer_press(row=row, press=press, text=text)
 
 
@@ -449,21 +451,6 @@ def person_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
     sender = permissions.Sender(account=row, kind="im", value=str(press.sender.id))
     decision = permissions.decide(sender=sender, now=timezone.now())
     return decision.user if decision.rule == "listed" else None
-
-
-def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
-    """Decide a request; return the result in a sentence."""
-    try:
-        found = decisions.decide(
-            request=request,
-            verdict=choice(verdict),
-            owner=owner,
-            via=row.channel,
-            now=timezone.now(),
-        )
-    except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
-        return as_sentence(error)
-    return found.text
 
 
 def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
