@@ -5,6 +5,8 @@ import binascii
 import hashlib
 from typing import Any
 
+from django.conf import settings
+
 from channels_app.asgi.http import RefusedError
 from core.conversations.assistants import Wanted
 from core.lib.ids import is_public_id
@@ -17,6 +19,8 @@ MAX_RUN_ID = 128  # runId of /ag-ui
 MAX_SESSION_NAME = 100  # the header X-Session-Id
 MAX_CONTEXT = 2000  # of /process
 MOST_EVENT_DIGITS = 9  # Last-Event-ID
+# Fields with the files of a message, and the kind of these.
+MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
 # The slug of an assistant; a model with its provider.
 MAX_ASSISTANT, MAX_MODEL = 64, 300
 
@@ -45,6 +49,21 @@ def wanted(body: dict[str, Any]) -> Wanted | None:
     """
     assistant, model = text(body, "assistant", MAX_ASSISTANT), text(body, "model", MAX_MODEL)
     return Wanted(assistant=assistant, model=model) if assistant or model else None
+
+
+def files(body: dict[str, Any], name: str) -> list[Any]:
+    """Return the list of files in a field, at most MAX_ATTACHMENTS; absent: empty. What is in it is
+    not checked. Raises RefusedError 400 or 413.
+    """
+    values = body.get(name)
+    if values is None:
+        return []
+    if not isinstance(values, list):
+        raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
+    most = settings.MAX_ATTACHMENTS
+    if len(values) > most:
+        raise RefusedError(413, f"{name} holds more than {most} items.", field=name)
+    return values
 
 
 def place(name: str) -> str:

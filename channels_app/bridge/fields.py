@@ -5,12 +5,10 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.asgi.fields import MAX_CONTEXT, data_url_flaw, place, text
+from channels_app.asgi.fields import MAX_CONTEXT, MEDIA, check_data_url, files, place, text
 from channels_app.asgi.http import RefusedError
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
-
-MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +69,9 @@ def read(body: dict[str, Any]) -> Asked:
 
 def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
     """Parse the base64 data URLs of one media field."""
-    values = body.get(name)
-    if values is None:
-        return []
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
-    most = settings.MAX_ATTACHMENTS
-    if len(values) > most:
-        raise RefusedError(413, f"{name} holds more than {most} items.", field=name)
-    if any(data_url_flaw(value) for value in values):
-        raise RefusedError(400, f"{name} must hold base64 data URLs.", field=name)
+    values = files(body, name)
+    for value in values:
+        if not isinstance(value, str):
+            raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
+        check_data_url(value, name)
     return [{"kind": kind, "url": value} for value in values]

@@ -8,13 +8,12 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.asgi import images
-from channels_app.asgi.fields import check_data_url, place, text, uploaded, wanted
+from channels_app.asgi.fields import MEDIA, check_data_url, files, place, text, uploaded, wanted
 from channels_app.asgi.http import RefusedError
 from core.conversations.assistants import Wanted
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
-MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
 ADDRESS = ("http://", "https://")
 
 
@@ -101,15 +100,7 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
     """Parse the media of one field: data URLs or ids of uploaded files, bare or as ``{"url" | "id",
     "name"?}``. The owner of a file is checked when the run begins.
     """
-    values = body.get(name)
-    if values is None:
-        return []
-    if not isinstance(values, list):
-        raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
-    most = settings.MAX_ATTACHMENTS
-    if len(values) > most:
-        raise RefusedError(413, f"{name} holds more than {most} items.", field=name)
-    return [attachment(value, name, kind) for value in values]
+    return [attachment(value, name, kind) for value in files(body, name)]
 
 
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
