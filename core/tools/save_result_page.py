@@ -90,7 +90,7 @@ class SaveResultPage(TypedTool):
         return ToolResult(f"Saved. Give the user this link: {made['url']}", files=[made])
 
 
-def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
+def page_of(page: Page, *, picture: Picture) -> str:
     """Return a whole page; the body went through the sanitiser in every case.
 
     It loads nothing, also as a file on a disk: only pictures that are inlined remain, and those for
@@ -121,12 +121,13 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     )
     if "<h1" not in body:
         body = f"<h1>{html.escape(page.title)}</h1>\n{body}"
+    text = TAG.sub("", body)
     safe = mark_safe(body)  # noqa: S308 - cleaned
     values = {
         "title": page.title,
         "body": safe,
-        "language": language,
-        "direction": "rtl" if runs_to_the_left(TAG.sub("", body)) else "auto",
+        "language": languages.language_of(text),
+        "direction": "rtl" if runs_to_the_left(text) else "auto",
     }
     return render_to_string("pages/result.html", values)
 

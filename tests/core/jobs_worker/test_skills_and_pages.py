@@ -312,6 +312,16 @@ def test_l1_a_page_in_arabic_runs_to_the_left_though_it_begins_with_a_latin_name
     assert '<main dir="rtl"><h1>Python</h1>' in page
 
 
+@pytest.mark.parametrize(
+    ("content", "language"),
+    [("Der Plan ist nicht fertig.", "de"), ("هي لغة برمجة", "ar"), ("The plan is ready.", "en")],
+)
+def test_l1_a_page_says_in_which_language_it_is(content: str, language: str) -> None:
+    """By its own text. Else a screen reader reads German with an English voice."""
+    page = page_of(Page("Plan", content), picture=lambda _: None)
+    assert f'<html lang="{language}">' in page
+
+
 def test_l1_html_of_a_model_loses_active_content() -> None:
     evil = '<h2 onclick="x()">Hi</h2><iframe src="https://e"></iframe><a href="javascript:x()">y</a><style>*{}</style>'
     evil += '<math onclick="x()"><mspace width="-9999px"></mspace><mi href="javascript:x()">z</mi></math>'
