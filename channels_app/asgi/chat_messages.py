@@ -45,19 +45,19 @@ def refused(message: str, field: str, *, status: int = 400) -> RefusedError:
     return RefusedError(status, f"{field} {message}.", field=field)
 
 
-def checked(value: Any, *, field: str = "messages", keeps_system: bool = False) -> list[Json]:
+def checked(value: Any, *, keeps_system: bool = False) -> list[Json]:
     """Convert ``value`` to messages for the model. Raises RefusedError that names the invalid
     field.
     """
     if not isinstance(value, list) or not value:
-        raise refused("must be a list with at least one message", field)
+        raise refused("must be a list with at least one message", "messages")
     if len(value) > MAX_MESSAGES:
-        raise refused(f"holds more than {MAX_MESSAGES} messages", field, status=413)
+        raise refused(f"holds more than {MAX_MESSAGES} messages", "messages", status=413)
     called: set[str] = set()
-    found = [message(item, f"{field}[{number}]", called) for number, item in enumerate(value)]
-    keep_newest_pictures(found, field)
+    found = [message(item, f"messages[{number}]", called) for number, item in enumerate(value)]
+    keep_newest_pictures(found, "messages")
     if not any(item["content"] for item in found):
-        raise refused("must not be empty", field)
+        raise refused("must not be empty", "messages")
     for item, given in zip(found, value, strict=True) if keeps_system else ():
         if given["role"] in SYSTEM:
             item["role"] = "system"

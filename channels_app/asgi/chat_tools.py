@@ -152,18 +152,18 @@ def resolved(value: Any, reference: str, field: str) -> Any:
     return node
 
 
-def choice(value: Any, tools: list[Json], *, field: str = "tool_choice") -> str | Json | None:
+def choice(value: Any, tools: list[Json]) -> str | Json | None:
     """Check the client's ``tool_choice``; None leaves the choice to the model, as does ``auto``."""
     if value in (None, "auto", "none"):
         return None
     if not tools:
-        raise refused("needs tools", field)
+        raise refused("needs tools", "tool_choice")
     if value == "required":
         return "required"
     if not isinstance(value, dict) or value.get("type") != "function":
-        raise refused("must be none, auto, required or a function", field)
+        raise refused("must be none, auto, required or a function", "tool_choice")
     function = value.get("function")
     wanted = function.get("name") if isinstance(function, dict) else None
     if not any(item["function"]["name"] == wanted for item in tools):
-        raise refused("names no tool of the request", field)
+        raise refused("names no tool of the request", "tool_choice")
     return {"type": "function", "function": {"name": wanted}}
