@@ -35,7 +35,7 @@ from channels_app.delivery.sending import account_of, target_of, without_secrets
 from channels_app.rendering.answer import answer_of
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import render
-from channels_app.rendering.translations import ENGLISH
+from channels_app.rendering.translations import wording
 from channels_app.replies import outbound
 from core.database.transactions import atomic_write, in_thread
 from core.lib import leases
@@ -310,14 +310,13 @@ def live_of(run: Run, transcript: Transcript, *, lease: Lease) -> Live | None:
     if channel is None or Capability.WHOLE in channel.capabilities:
         return None
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
+    words = wording(run.user.language)
 
     def now() -> Draft:
         said = [each for each in transcript.messages() if each.type != "retrieval"]
-        return Draft(answer_of(said, {}, links=links, words=ENGLISH).text)
+        return Draft(answer_of(said, {}, links=links, words=words).text)
 
     def progress_of(message: Message) -> str:
-        return (
-            render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
-        )
+        return render(message, links=links, words=words).progress if run.user.show_progress else ""
 
     return Live(run=run, channel=channel, lease=lease, now=now, progress_of=progress_of)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from channels_app.push import announcing
 from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
-from channels_app.rendering.translations import ENGLISH
+from channels_app.rendering.translations import wording
 from channels_app.replies import outbound
 from channels_app.tool_requests import answers, asking, deciding
 from core.agent.loop import Turn
@@ -114,7 +114,8 @@ def outcome_of(
     """Return the result of a turn: the same answer that endpoints make of its log."""
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
-    given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
+    words = wording(run.user.language)
+    given = answer_of(transcript.messages(), end, links=links, words=words)
     shown = reply(given, inline=partial(storage.inline, user_id=run.user_id))
     return runs.Outcome(
         state=ending.state,

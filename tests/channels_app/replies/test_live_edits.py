@@ -125,10 +125,14 @@ def with_outbound(**methods: Any) -> Channel:
     return replace(CHANNEL, outbound=Outbound(PLATFORM))
 
 
-def test_c5_a_growing_answer_is_the_beginning_of_the_whole_one(run: Run) -> None:
-    """With its sources, which come last, and its links. Where nothing can be edited, what differs
-    is sent anew behind a line that says so.
+@pytest.mark.parametrize(("language", "heading"), [("", "Sources"), ("de", "Quellen")])
+def test_c5_a_growing_answer_is_the_beginning_of_the_whole_one(
+    run: Run, language: str, heading: str
+) -> None:
+    """With its sources, which come last under a heading in the person's language, and its links.
+    Where nothing can be edited, what differs is sent anew behind a line that says so.
     """
+    run.user.language = language
     source: RetrievalSource = {"id": "1", "type": "web", "content": "c", "title": "T"}
     transcript = Transcript()
     for each in (
@@ -142,7 +146,7 @@ def test_c5_a_growing_answer_is_the_beginning_of_the_whole_one(run: Run) -> None
     grown = live.now().text
     ending = finish_run.Ending(Run.State.SUCCEEDED)
     whole = finish_run.outcome_of(run, transcript, ending).text
-    assert whole == f"{grown}\n\n**Sources**\n\n1. T"
+    assert whole == f"{grown}\n\n**{heading}**\n\n1. T"
     assert grown.endswith(BEGUN)
 
 
