@@ -52,8 +52,8 @@ def wanted(body: dict[str, Any]) -> Wanted | None:
 
 
 def files(body: dict[str, Any], name: str) -> list[Any]:
-    """Return the list of files in a field, at most MAX_ATTACHMENTS; absent: empty. What is in it is
-    not checked. Raises RefusedError 400 or 413.
+    """Return the files in a field, each unchecked, at most MAX_ATTACHMENTS; absent: none. Raises
+    RefusedError 400 or 413.
     """
     values = body.get(name)
     if values is None:
