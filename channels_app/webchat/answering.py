@@ -10,8 +10,8 @@ from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
+from channels_app.asgi import http
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.asgi.http import RefusedError
 from channels_app.webchat import choices, files, frames, views
 from channels_app.webchat.views import Json
 from core.conversations import assistants, budget_words, usage_reports
@@ -37,11 +37,8 @@ def assistant_list(request: HttpRequest) -> Json:
 
 
 def wanted_in(given: Json) -> choices.Picked:
-    """Return the choice in ``assistant_id`` and ``model_id``. Raises BadRequestError."""
-    try:
-        return choices.Picked(*(frames.row_id(given, name) for name in choices.FIELDS))
-    except RefusedError as error:
-        raise views.BadRequestError(str(error)) from error
+    """Return the choice in ``assistant_id`` and ``model_id``. Raises RefusedError 400."""
+    return choices.Picked(*(frames.row_id(given, name) for name in choices.FIELDS))
 
 
 @require_POST
@@ -52,7 +49,7 @@ def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpRespon
     0 takes the choice back. One that is not offered to the person is a 404.
     """
     session = views.own(request, session_id)
-    asked = views.body(request)
+    asked = http.parse_object(request.body)
     wanted = wanted_in(asked)
     refused = choices.field_refused(assistants.place_of(session), wanted)
     if refused:

@@ -15,12 +15,12 @@ from django.middleware.csrf import get_token
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
+from channels_app.asgi import http
 from channels_app.asgi.sessions import stored_session
 from channels_app.push import keys
 from channels_app.webchat.views import (
     BadRequestError,
     Json,
-    body,
     change_setting,
     for_signed_in,
     person,
@@ -84,7 +84,7 @@ def subscribe(request: HttpRequest) -> Json:
     ``tap`` of the person, or without one the ``page``, or the service ``worker``, whose address has
     changed. Without a tap nothing is kept that was removed meanwhile: ``{"removed": true}``.
     """
-    given = body(request)
+    given = http.parse_object(request.body)
     browser = described(given, request.META.get("HTTP_USER_AGENT", ""))
     user, session = person(request), request.session
     session_key = session.session_key or ""
@@ -127,7 +127,7 @@ def remove(request: HttpRequest) -> Json:
     """Handle ``{"endpoint"}``: this browser wants no notifications any more; or ``{"id"}``: one of
     the person's list, which another browser may be.
     """
-    given, user = body(request), person(request)
+    given, user = http.parse_object(request.body), person(request)
     if "id" not in given:
         push_subscriptions.forget(user=user, endpoint=endpoint_of(given))
         return {"ok": True}
@@ -153,7 +153,7 @@ def keep_removed(session_key: str) -> None:
 @for_signed_in
 def change_settings(request: HttpRequest) -> Json:
     """Handle ``{"hide_text": true | false}``."""
-    wanted = body(request).get("hide_text")
+    wanted = http.parse_object(request.body).get("hide_text")
     if not isinstance(wanted, bool):
         raise BadRequestError("hide_text must be true or false.")
     change_setting(person(request), "hide_push_text", wanted)

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from allowlist import account_audit
+from channels_app.asgi import http
 from channels_app.schedules import buttons, lists, places
 from channels_app.webchat import reminder_form, reminder_rows, views
 from channels_app.webchat.reminder_form import FieldError, Fields
@@ -227,7 +228,7 @@ def browser_zone(request: HttpRequest) -> views.Json:
     """Handle ``{"time_zone"}`` of the browser: it becomes the person's while they have none, unless
     browsers say it that hide theirs.
     """
-    given = views.body(request).get("time_zone")
+    given = http.parse_object(request.body).get("time_zone")
     if not isinstance(given, str):
         raise views.BadRequestError("time_zone must be a string.")
     try:
@@ -253,7 +254,7 @@ def store_first_zone(user: User, zone: str) -> bool:
 @views.for_signed_in
 def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
     """Handle ``{"choice": "done" | "later" | "tomorrow"}`` under a reminder that a run showed."""
-    choice = views.body(request).get("choice")
+    choice = http.parse_object(request.body).get("choice")
     if not isinstance(choice, str) or choice not in buttons.LABELS:
         raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
     user = views.person(request)

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from allowlist import account_audit, attempts, link_codes, revocation
 from allowlist import sign_in as links
-from channels_app.asgi import strict_json, throttling
+from channels_app.asgi import http, throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import source_feedback
 from channels_app.owner import setup_steps
@@ -52,8 +52,12 @@ USED_LINK = gettext_lazy(
 LOCKED = gettext_lazy("Too many wrong passwords. Try again in an hour.")
 
 
-class BadRequestError(ValueError):
-    """The body is invalid; the text gives the reason."""
+class BadRequestError(RefusedError):
+    """The request is invalid."""
+
+    def __init__(self, message: str) -> None:
+        """Take the reason."""
+        super().__init__(400, message)
 
 
 @never_cache
@@ -103,7 +107,7 @@ def person(request: HttpRequest) -> User:
 def for_signed_in(
     view: Callable[Concatenate[HttpRequest, P], Json | HttpResponse],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """Wrap a view of JSON or a file: 401 when signed out, 400 for a wrong body, 404 for no chat."""
+    """Wrap a view of JSON or a file: 401 when signed out, and the answer for a RefusedError."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -111,10 +115,8 @@ def for_signed_in(
             return refusal(401, gettext("Sign in again."))
         try:
             found = view(request, *args, **kwargs)
-        except BadRequestError as error:
-            return refusal(400, str(error))
-        except LookupError:
-            return refusal(404, gettext("This chat does not exist."))
+        except RefusedError as error:
+            return refusal(error.status, str(error))
         return found if isinstance(found, HttpResponse) else JsonResponse(found)
 
     return cast("Callable[Concatenate[HttpRequest, P], HttpResponse]", never_cache(wrapped))
@@ -170,7 +172,7 @@ def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
 def change_session(request: HttpRequest, session_id: str) -> Json:
     """Handle ``{"action": "rename", "title"}`` or ``{"action": "delete"}``."""
     session = own(request, session_id)
-    asked = body(request)
+    asked = http.parse_object(request.body)
     if asked.get("action") == "delete":
         sessions.delete(session=session)
         return {"ok": True}
@@ -183,7 +185,7 @@ def change_session(request: HttpRequest, session_id: str) -> Json:
 @for_signed_in
 def change_settings(request: HttpRequest) -> Json:
     """Handle ``{"show_progress": true | false}`` or ``{"language": "de"}``; "": as the browser."""
-    asked = body(request)
+    asked = http.parse_object(request.body)
     user = person(request)
     if "language" in asked:
         language = asked["language"]
@@ -223,7 +225,7 @@ def link_code(request: HttpRequest) -> Json:
 @for_signed_in
 def rate_source(request: HttpRequest) -> Json:
     """Handle ``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``."""
-    asked = {"message_id": "", **body(request)}
+    asked = {"message_id": "", **http.parse_object(request.body)}
     names = ("run_id", "message_id", "source_id", "verdict")
     given = {name: asked.get(name) for name in names}
     if not all(isinstance(value, str) for value in given.values()):
@@ -236,22 +238,11 @@ def rate_source(request: HttpRequest) -> Json:
 
 
 def own(request: HttpRequest, session_id: str) -> Any:
-    """Return the user's own chat. Raises LookupError, also for another user's."""
+    """Return the user's own chat. Raises RefusedError 404, also for another user's."""
     session = inbox.own_session(user=person(request), session_id=session_id)
     if session is None:
-        raise LookupError
+        raise RefusedError(404, gettext_lazy("This chat does not exist."))
     return session
-
-
-def body(request: HttpRequest) -> Json:
-    """Return the body as a JSON object. Raises BadRequestError."""
-    try:
-        value = strict_json.parse(request.body, max_depth=settings.MAX_JSON_DEPTH)
-    except strict_json.BadJSONError as error:
-        raise BadRequestError(error.sentence) from error
-    if not isinstance(value, dict):
-        raise BadRequestError("The body must be a JSON object.")
-    return value
 
 
 @never_cache
