@@ -39,6 +39,7 @@ from channels_app.client_api.run_adapter import (
     whole_run,
 )
 from channels_app.rendering.links import source_line
+from core.providers.returned import as_object
 
 STOP_REASONS: dict[str, StopReason] = {
     "stop": "end_turn",
@@ -110,7 +111,8 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         return [*frames, self._delta(delta)]
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
-        """Convert a call of the client's own tool.
+        """Convert a call of the client's own tool. Its arguments are an object, as clients can read
+        nothing else; their own check of the fields refuses another text in one.
 
         Its id is new: some models' servers give the same one in every turn, and the client's
         history holds them all.
@@ -182,17 +184,6 @@ class AnthropicAdapter(ProseAdapter[Frame]):
             signature = hashlib.sha256(f"{self.config.run_id}:{self._index}".encode()).hexdigest()
             frames.append(self._delta({"type": "signature_delta", "signature": signature}))
         return [*frames, {"type": "content_block_stop", "index": self._index}]
-
-
-def as_object(arguments: str) -> str:
-    """Return the arguments of a call as a JSON object. Clients can't read anything else; other
-    text of a model is in it as a string, so that the client's own check of the fields refuses it.
-    """
-    try:
-        is_object = isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
-        is_object = False
-    return arguments if is_object else orjson.dumps({"arguments": arguments}).decode()
 
 
 def text_of(frame: Frame) -> str:
