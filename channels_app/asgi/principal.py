@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from channels_app.asgi.http import Headers, RefusedError
-from core.models import ChannelAccount, User
+from core.lib.ids import is_public_id
+from core.models import ChannelAccount, Run, User
 
 PERMISSION_DENIED = "Permission denied"  # no reason, nor whether the key exists
 
@@ -52,6 +55,16 @@ class Principal:
         if self.user is not None:
             return f"user:{self.user.id}"
         return f"account:{self.account.id}" if self.account else ""
+
+    def own_run(self, public_id: str) -> Run | None:
+        """Return the run with this public id, if it is the person's own, or, for a bridge, one of
+        its account. May block on the database.
+        """
+        if not is_public_id(public_id):
+            return None
+        rows = Run.objects.select_related("session__account", "user").filter(public_id=public_id)
+        own = Q(session__account=self.account) if self.user is None else Q(user=self.user)
+        return rows.filter(own).first()
 
     @property
     def credential(self) -> tuple[str, int]:

@@ -27,7 +27,6 @@ from channels_app.rendering.links import Links
 from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
-from core.lib.ids import is_public_id
 from core.lib.text import is_number
 from core.models import ChannelAccount, Run
 
@@ -288,13 +287,7 @@ def find(caller: Principal, public_id: str, sender: str = "") -> Work:
 
     A bridge may give a ``sender``; then another sender's run counts as missing.
     """
-    run = None
-    if is_public_id(public_id):
-        own = Run.objects.select_related("session").filter(public_id=public_id)
-        if caller.user is not None:
-            run = own.filter(user=caller.user).first()
-        else:
-            run = own.filter(session__account=caller.account).first()
+    run = caller.own_run(public_id)
     if run is not None and caller.account is not None and sender:
         run = run if is_of_sender(run, caller.account, sender) else None
     if run is None:

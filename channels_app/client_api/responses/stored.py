@@ -33,7 +33,6 @@ from channels_app.intake import media
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
-from core.lib.ids import is_public_id
 from core.lib.text import in_ascii
 from core.messages import MessageDict
 from core.models import InboundMessage, Run, User
@@ -74,14 +73,9 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
     Raises RefusedError 404, also for another person's. May block on the database.
     """
     name = response_id.removeprefix(PREFIX)
-    run = None
-    if response_id.startswith(PREFIX) and is_public_id(name):
-        own = Run.objects.select_related("session__account", "user").filter(public_id=name)
-        if caller.user is not None:
-            run = own.filter(user=caller.user).first()
-        else:
-            run = own.filter(session__account=caller.account).first()
-            run = run if run is None or not sender or is_of(run, caller, sender) else None
+    run = caller.own_run(name) if name != response_id else None
+    if run is not None and caller.user is None and sender:
+        run = run if is_of(run, caller, sender) else None
     if run is None or not run.options.get(KEPT, {}).get("store"):
         text = "There is no response with this id."
         raise RefusedError(404, text, field=field or "response_id")
