@@ -51,10 +51,11 @@ async def authenticate(request: Request, *, scope: str) -> Principal:
     """Return the caller of a request, allowed ``scope``. Raises RefusedError 401, 403, 429 or
     503.
     """
-    count_here(request.address)  # on the loop, so that a flood costs no database thread
-    token = token_of(request)
+    address = request.address
+    count_here(address)  # on the loop, so that a flood costs no database thread
+    shown = Shown(token_of(request), scope, address)
     with entrance.one():
-        return await in_shared_call(callers_of, Shown(token, scope, request.address))
+        return await in_shared_call(callers_of, shown)
 
 
 def count_address(address: str) -> None:

@@ -34,7 +34,7 @@ from core.agent.calling import (
     side_by_side,
 )
 from core.agent.calls import calls_of, ids_of_calls
-from core.agent.prompt import Prompt, shortened_line, tools_tokens
+from core.agent.prompt import SHORTENED, Prompt, tools_tokens
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
 from core.messages import (
@@ -383,7 +383,7 @@ class Turn:
         is_first, self.is_first_cut = self.is_first_cut, None
         if is_first is not None and await is_first():
             self._end_message()
-            line = shortened_line(self.context.request)
+            line = self._in_their_language(SHORTENED)
             self._whole(loading_message(line, message_id="shortened"))
 
     def _start_over(self, before: dict[str, int], calls: Calls) -> None:

@@ -33,7 +33,6 @@ from core.providers import catalogue
 from core.providers.base import ChatMessage, ProviderError
 from core.providers.catalogue import Catalogue, ModelInfo
 from core.providers.failures import Failure
-from core.tools import languages, phrases
 
 # Messages that a turn looks at: at least, at most, and one for so many tokens of a window.
 HISTORY_ROWS, MOST_ROWS, TOKENS_PER_ROW = 200, 400, 64
@@ -396,7 +395,7 @@ def too_long(message: ChatMessage, *, new: int, most: int) -> ProviderError:
 
 def note_shortened(run: Run) -> bool:
     """Record that it is said that messages are left out; True for the first one of a conversation,
-    who says it (:func:`shortened_line`); where the database is away, the next turn says it. May
+    who says it (``SHORTENED``); where the database is away, the next turn says it. May
     block on the database.
     """
     if run.session.shortened_at is not None:
@@ -405,11 +404,6 @@ def note_shortened(run: Run) -> bool:
         return sessions.mark_shortened(run.session)
     except AWAY:
         return False
-
-
-def shortened_line(request: str) -> str:
-    """Return the line that says so, in the language of a request."""
-    return phrases.in_language(SHORTENED, languages.of_request(request))
 
 
 def with_documents(

@@ -181,6 +181,7 @@ async def test_the_stop_that_ended_an_answer_is_known_where_the_client_asked_for
 
 
 async def test_messages_that_do_not_fit_are_told_once_in_a_turn(events: Events) -> None:
+    """In the language of the request."""
     question = {"role": "user", "content": "hi"}
     prompt = Prompt({"role": "system", "content": "rules"}, question, 2)
     asked: list[ModelRequest] = []
@@ -191,10 +192,13 @@ async def test_messages_that_do_not_fit_are_told_once_in_a_turn(events: Events) 
 
     it = after_a_call(ToolResult("ok"), DONE, events=events)
     it.prompt, it.is_first_cut = prompt, is_first
+    it.context = replace(it.context, request="eins zwei und das ist ein Text")
     prompt.left_out = 3
     await it.run()
     assert prompt.left_out == 0
-    assert len(events.of("loading")) == len(asked) == 1
+    [told] = events.of("loading")
+    assert told["message"].startswith("Der Anfang dieses Gesprächs")
+    assert len(asked) == 1
 
 
 def piece(arguments: str = "", *, index: int = 0, name: str = "", call: str = "") -> ToolCallDelta:
