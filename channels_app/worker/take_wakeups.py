@@ -8,9 +8,9 @@ from core.signals import wakeups
 # The task of a wake-up -> the kinds of work that it starts.
 KINDS = {
     wakeups.RUN: ("run",),
-    "core.runs.wake_batch": ("batch", "ack"),
-    "core.runs.wake_delivery": ("delivery",),
-    "core.runs.wake_push": ("push",),
+    wakeups.BATCH: ("batch", "ack"),
+    wakeups.DELIVERY: ("delivery",),
+    wakeups.PUSH: ("push",),
 }
 # Starts work of a kind for a row.
 Spawn = Callable[[str, int], None]

@@ -18,6 +18,7 @@ from channels_app.worker.runner import BEAT_SECONDS, Runner
 from core.conversations import jobs, runs
 from core.database import forks, schema_version
 from core.jobs_worker import process
+from core.signals import wakeups
 
 logger = logging.getLogger(__name__)
 
@@ -131,13 +132,13 @@ def waker(name: str) -> "Task[..., None]":
     return wake
 
 
-wake_run = waker("core.runs.wake")
-wake_batch = waker("core.runs.wake_batch")
-wake_delivery = waker("core.runs.wake_delivery")
-wake_push = waker("core.runs.wake_push")
+wake_run = waker(wakeups.RUN)
+wake_batch = waker(wakeups.BATCH)
+wake_delivery = waker(wakeups.DELIVERY)
+wake_push = waker(wakeups.PUSH)
 
 
-@shared_task(name="core.long.work")
+@shared_task(name=wakeups.JOB)
 def work_on_job(*, row_id: int, **_: object) -> None:
     """Work on a queued job, of the person whose turn it is; return when it is finished.
 

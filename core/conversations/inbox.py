@@ -541,13 +541,13 @@ def edit_waiting(
     if row is not None and row.session_id is not None:
         locked().filter(id=row.session_id).first()  # under this lock it becomes a part of a run
         row = rows.first()
-    waiting = {InboundMessage.State.RECEIVED, InboundMessage.State.HELD}
-    if row is None or not (row.state in waiting or row.state == InboundMessage.State.BATCHED):
+    state = InboundMessage.State
+    if row is None or row.state not in {state.RECEIVED, state.HELD, state.BATCHED}:
         return False
     untouched = Run.objects.select_for_update().filter(
         inbound=row, state=Run.State.QUEUED, attempt=0
     )
-    if row.state == InboundMessage.State.BATCHED and not untouched.exists():
+    if row.state == state.BATCHED and not untouched.exists():
         return False
     if not rows.filter(id=row.id, state=row.state).update(text=clean(text)):
         return False  # its sender is let in at this moment

@@ -86,7 +86,7 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
             },
         )
         if made:
-            wakeups.on_commit("core.long.work", job.id, queue_name="long")
+            wakeups.job(job.id)
     return job.id
 
 
@@ -217,7 +217,7 @@ def release(*, job: Job) -> None:
     """Put a job whose process died back in the queue at once."""
     with transactions.atomic_write():
         if ours(job).update(state=Run.State.QUEUED, lease_until=Now()):
-            wakeups.on_commit("core.long.work", job.id, queue_name="long")
+            wakeups.job(job.id)
 
 
 def expired_jobs() -> QuerySet[Job]:
@@ -247,7 +247,7 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
         again = Now() + timedelta(seconds=WAKE_SECONDS)
         Job.objects.filter(id__in=found).update(lease_until=again)
         for found_id in found:
-            wakeups.on_commit("core.long.work", found_id, queue_name="long")
+            wakeups.job(found_id)
     return found
 
 
@@ -268,7 +268,7 @@ def wake_waiting(*, limit: int = 100) -> list[int]:
     """
     waiting = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
     found = list(waiting.values_list("id", flat=True)[:limit])
-    return list(takewhile(partial(wakeups.enqueue, "core.long.work", "long"), found))
+    return list(takewhile(partial(wakeups.enqueue, wakeups.JOB, wakeups.LONG), found))
 
 
 def announce(job_id: int) -> None:

@@ -336,7 +336,7 @@ def request_cancel(*, run: Run) -> bool:
 def tell_cancel(run_id: int) -> None:
     """Tell every worker at once; one that misses it reads the database."""
     pubsub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run_id}])
-    wakeups.send("core.runs.wake", run_id)
+    wakeups.send(wakeups.RUN, run_id)
 
 
 def cancel_all_of(*, user_id: int) -> None:
@@ -466,7 +466,7 @@ def release(*, held: dict[int, int]) -> None:
                 state=Run.State.QUEUED, lease_until=None, worker=""
             )
     for run_id in held:
-        wakeups.send("core.runs.wake", run_id)
+        wakeups.send(wakeups.RUN, run_id)
 
 
 def heard_from(

@@ -34,8 +34,13 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING = 10_000
 AT_ONCE = 100
-RUNS = "runs"
+RUNS, LONG = "runs", "long"
+# The tasks of Celery that a wake-up names.
 RUN = "core.runs.wake"
+BATCH = "core.runs.wake_batch"
+DELIVERY = "core.runs.wake_delivery"
+PUSH = "core.runs.wake_push"
+JOB = "core.long.work"
 # The broker's lists: of runs, which need a place, and of what every worker can begin at once.
 RUN_LIST, OTHER_LIST = "latchkey:wake:runs", "latchkey:wake:others"
 RETRY_SECONDS = 1.0
@@ -204,6 +209,8 @@ def leave(take: TakeHere) -> None:
 # Wake a ``runs`` worker for the row with this id: a queued run, a session whose batch it flushes
 # when that is due, a pending delivery, a message to a browser.
 run = partial(on_commit, RUN)
-batch = partial(on_commit, "core.runs.wake_batch")
-delivery = partial(on_commit, "core.runs.wake_delivery")
-push = partial(on_commit, "core.runs.wake_push")
+batch = partial(on_commit, BATCH)
+delivery = partial(on_commit, DELIVERY)
+push = partial(on_commit, PUSH)
+# Wake a ``long`` worker for a queued job.
+job = partial(on_commit, JOB, queue_name=LONG)
