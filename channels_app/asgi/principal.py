@@ -56,6 +56,11 @@ class Principal:
             return f"user:{self.user.id}"
         return f"account:{self.account.id}" if self.account else ""
 
+    def require_sender(self, sender: str, *, field: str = "user_id") -> None:
+        """Raise RefusedError 400 for a bridge's request that names no sender in ``field``."""
+        if self.user is None and not sender:
+            raise RefusedError(400, f"{field} is required with a bridge key.", field=field)
+
     def own_run(self, public_id: str) -> Run | None:
         """Return the run with this public id, if it is the person's own, or, for a bridge, one of
         its account. May block on the database.

@@ -16,7 +16,6 @@ from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.chat_messages import Json
 from channels_app.asgi.fields import place
-from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.client_api import models, sessions
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
@@ -215,14 +214,6 @@ def with_request(draft: Draft, caller: Principal, ask: Ask, said: Said) -> Draft
         via_key=caller.key_id,
         wanted=models.wanted(ask.model),
     )
-
-
-def needs_sender(caller: Principal, ask: Ask, *, name: str = "user") -> None:
-    """Raise RefusedError 400 for a bridge's request that names no sender; ``name``: of the
-    field.
-    """
-    if caller.user is None and not ask.user:
-        raise RefusedError(400, f"{name} is required with a bridge key.", field=name)
 
 
 def wants_json(run: Run) -> bool:

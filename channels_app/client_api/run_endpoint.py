@@ -231,7 +231,7 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
         caller, request = self.caller, self.request
         seen = self.seen()
         key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
-        acceptance.needs_sender(caller, asked, name=sender)
+        caller.require_sender(asked.user, field=sender)
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user):
             await acceptance.prepare(caller, asked)

@@ -149,8 +149,7 @@ def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
         )
     else:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
-        if not asked.user_id:
-            raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+        caller.require_sender(asked.user_id)
         count_sender(caller.account, asked.user_id)
         repeat = asked.repeat(scope="inbound", key=key)
         draft = asked.draft(

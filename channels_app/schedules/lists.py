@@ -7,6 +7,7 @@ from django.utils.translation import get_language
 
 from channels_app.base import Block
 from channels_app.schedules import rights
+from channels_app.schedules.buttons import OVER
 from core.conversations import outbox
 from core.conversations.schedules import changes, dates, rules
 from core.conversations.schedules.changes import RuleError
@@ -22,7 +23,6 @@ NONE = "You have no reminders. Ask me for one, such as “remind me tomorrow at 
 HOW = "/reminders pause 1, resume 1 or delete 1 changes the first one."
 NO_SUCH = "There is no reminder with this number."
 CHANGED = "The numbers have changed since the last list, so nothing was deleted."
-OVER = "This reminder does not exist any more."
 PAUSED = {
     Schedule.Why.PERSON: "paused",
     Schedule.Why.OWNER: "paused by the owner",

@@ -135,8 +135,7 @@ def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
     now. Raises RefusedError, 401 when it has been disabled.
     """
     assert principal.account is not None  # noqa: S101 - a constraint of ApiKey
-    if not frame.user_id:
-        raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+    principal.require_sender(frame.user_id)
     account = ChannelAccount.objects.filter(id=principal.account.id, enabled=True).first()
     if account is None:
         raise DeniedError

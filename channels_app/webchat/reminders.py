@@ -27,7 +27,6 @@ from core.models import Message, Occurrence, Schedule, User
 
 P = ParamSpec("P")
 
-GONE = gettext_noop("This reminder does not exist any more.")
 CHANGED = gettext_noop(
     "This reminder was changed elsewhere since the page was opened. Saved again, it is as shown "
     "here."
@@ -259,9 +258,9 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
         raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
     user = views.person(request)
     if not is_public_id(run_id):
-        return views.refusal(404, gettext(GONE))
+        return views.refusal(404, gettext(buttons.OVER))
     if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
-        return views.refusal(404, gettext(GONE))
+        return views.refusal(404, gettext(buttons.OVER))
     with atomic_write():
         said = buttons.press(user=user, choice=choice, run_id=run_id, now=timezone.now())
         answered = Occurrence.objects.filter(

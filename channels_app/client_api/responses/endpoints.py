@@ -65,7 +65,7 @@ class Responses(InSession, ResponseEndpoint):
         asked = fields.read(data)
         seen = self.seen()
         key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
-        acceptance.needs_sender(caller, asked)
+        caller.require_sender(asked.user, field="user")
         with slot(caller, sender=asked.user):
             messages, session = await stored.compose(caller, asked)
             asked = replace(

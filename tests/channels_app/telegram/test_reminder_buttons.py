@@ -290,11 +290,11 @@ def test_h22_the_list_of_a_chat_has_buttons_that_change_it_in_place(
     assert tea.state == "ended"
     assert pressed(local, later["▶️ 2"], by=GUEST, **at) == "Resumed."
     until(lambda: list(data_of(last(local, GUEST))) == ["⏸ 1", "🗑 1"])
-    assert pressed(local, found["🗑 2"], by=GUEST, **at) == lists.OVER
+    assert pressed(local, found["🗑 2"], by=GUEST, **at) == buttons.OVER
     # The press of a while ago, which Telegram repeats, does not pause it again.
     pills.refresh_from_db()
     assert pills.state == "active"
-    assert pressed(local, later["🗑 1"], by=GUEST, **at) == lists.OVER
+    assert pressed(local, later["🗑 1"], by=GUEST, **at) == buttons.OVER
     assert pressed(local, found["🗑 1"], by=GUEST, **at) == "Deleted."
     until(lambda: last(local, GUEST).text == lists.NONE)
     assert last(local, GUEST).keyboard == []
