@@ -5,7 +5,7 @@ import { filled, gettext } from "./texts.js";
 // On a network that drops what it takes, a request would wait for minutes. A long answer may take its time.
 const PATIENCE = 30_000;
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;

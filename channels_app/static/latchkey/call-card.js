@@ -6,7 +6,7 @@ import { el, webUrl } from "./dom.js";
 const LOOKS = { once: ".button-primary", deny: ".button-danger" };
 
 /** The parts of a question's text: the question with who asks, its details, and the outcome. */
-export function partsOf(text) {
+function partsOf(text) {
   const [asked, ...outcome] = text.split("\n\n");
   const lines = asked.split("\n");
   return { head: lines.slice(0, 2), details: lines.slice(2), outcome: outcome.join("\n\n") };

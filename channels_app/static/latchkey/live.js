@@ -85,7 +85,7 @@ function hasGrown({ block, node }, now) {
 }
 
 /** Give each code block its language and a button that copies it. */
-export function decorate(root) {
+function decorate(root) {
   for (const pre of root.querySelectorAll("pre")) {
     if (pre.parentElement.classList.contains("code")) continue;
     const frame = el("div.code", {});

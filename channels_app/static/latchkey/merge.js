@@ -32,7 +32,7 @@ export function fold(events) {
 }
 
 /** The steps of a path relative to props: names, and numbers for [n]; null when malformed. */
-export function parsePath(path) {
+function parsePath(path) {
   const text = normalisePath(path);
   const steps = [];
   STEP.lastIndex = 0;
@@ -45,7 +45,7 @@ export function parsePath(path) {
 }
 
 /** The path relative to props: "props.a" is "a", "props" is "". */
-export function normalisePath(path) {
+function normalisePath(path) {
   if (path === "props") return "";
   return path.startsWith("props.") ? path.slice("props.".length) : path;
 }
