@@ -6,13 +6,15 @@ import unicodedata
 import idna
 import phonenumbers
 
-from core.lib import ids, text
+from core.lib import text
 
 MAX_LENGTH = 256
 # Channels with numeric senders. Their names (``@bob``) can be taken over by another user.
 NUMERIC_CHANNELS = frozenset({"telegram"})
 # RFC 5322 dot-atom, lower-case ASCII: quoted local parts and display names are refused.
 LOCAL_PART = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+# A canonical number: int() also takes 1_2 and other digits than ASCII's.
+NUMERIC_ID = re.compile(r"-?[1-9][0-9]{0,19}")
 PHONE = re.compile(r"\+?[0-9][0-9 ().\-/]*")
 
 
@@ -43,7 +45,7 @@ def normalise(*, kind: str, value: str, channel: str = "") -> str:
 
 def _im(value: str, channel: str) -> str:
     if channel in NUMERIC_CHANNELS:
-        if not ids.is_platform_id(value):
+        if not NUMERIC_ID.fullmatch(value):
             raise InvalidIdentity(f"on {channel} an identity is the numeric id, digits only")
         return value
     # Nor the code of one, as the request of such a sender has it.

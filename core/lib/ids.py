@@ -6,7 +6,6 @@ from functools import partial
 from hashlib import sha256
 
 PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
-PLATFORM_ID = re.compile(r"-?[1-9][0-9]{0,19}", re.ASCII)
 
 
 # 128 random bits in 22 URL-safe characters. A partial: migrations name the standard library only.
@@ -16,11 +15,6 @@ public_id = partial(secrets.token_urlsafe, 16)
 def is_public_id(value: object) -> bool:
     """Return whether ``value`` has the form of ``public_id()``; checked before any look-up."""
     return isinstance(value, str) and PUBLIC_ID.fullmatch(value) is not None
-
-
-def is_platform_id(value: str) -> bool:
-    """Return whether ``value`` is a canonical ASCII number (``int()`` also accepts ``1_2``)."""
-    return PLATFORM_ID.fullmatch(value) is not None
 
 
 def digest_of(name: str, length: int) -> str:

@@ -177,7 +177,10 @@ def test_a3_a_group_is_no_sender(
     assert decide(sender=im(telegram, "-1001"), now=now).rule == "invalid"
 
 
-@pytest.mark.parametrize("value", ["@bob", "0042", "4_2", "４２", "42.0", "True", "", "+42", "4 2"])
+@pytest.mark.parametrize(
+    "value",
+    ["@bob", "0042", "4_2", "４２", "42.0", "True", "", "+42", "4 2", "0", "4\n2", "9" * 21],
+)
 def test_a2_telegram_takes_the_numeric_id_only(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime, value: str
 ) -> None:
@@ -186,6 +189,11 @@ def test_a2_telegram_takes_the_numeric_id_only(
     with pytest.raises(InvalidIdentity):
         normalise(kind="im", value=value, channel="telegram")
     assert decide(sender=im(telegram, value), now=now).rule == "invalid"
+
+
+@pytest.mark.parametrize("value", ["1", "-1001234567890", "9" * 20])
+def test_a2_a_canonical_number_is_an_id_of_telegram(value: str) -> None:
+    assert normalise(kind="im", value=value, channel="telegram") == value
 
 
 @pytest.mark.parametrize(
