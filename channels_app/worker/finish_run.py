@@ -111,7 +111,9 @@ def put_answer(run: Run, outcome: runs.Outcome) -> None:
 def outcome_of(
     run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
 ) -> runs.Outcome:
-    """Return the result of a turn: the same answer that endpoints make of its log."""
+    """Return the result of a turn: the answer that endpoints make of its log, with fixed words in
+    the person's language.
+    """
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
     words = wording(run.user.language)
