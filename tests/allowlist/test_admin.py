@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axes.models import AccessAttempt
@@ -236,6 +237,18 @@ def test_rq17_the_admin_is_404_except_for_staff(
     client.force_login(owner)
     assert client.get("/admin/").status_code == 200
     assert client.get("/admin/login/").headers["Location"] == "/admin/"
+
+
+def test_a_link_to_the_admin_leads_there_over_the_sign_in(client: Client, owner: User) -> None:
+    """Notices have such links, and the session of the phone's browser may have ended. A page that
+    is none looks the same.
+    """
+    page = "/admin/core/mcpserver/7/change/?a=1&b=2"
+    for address in (page, "/nothing?a=1&b=2"):
+        shown = client.get(address).content.decode()
+        assert f'href="/sign-in?next={quote(address)}"' in shown
+    client.force_login(owner)
+    assert 'href="/sign-in' not in client.get("/nothing").content.decode()
 
 
 def test_rq17_a_post_without_its_token_is_refused(owner: User, request_row: UnknownRequest) -> None:
