@@ -1,5 +1,6 @@
 """API keys in the admin: created, shown once, revoked; never changed ([A10])."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -27,6 +28,13 @@ class ApiKeyForm(ModelForm[ApiKey]):
     class Meta:
         model = ApiKey
         fields = ("name", "user", "account", "scopes", "model_only", "expires_at")
+
+    def clean_expires_at(self) -> datetime | None:
+        """Refuse a time that is over: the key would never work, and no answer says why."""
+        end: datetime | None = self.cleaned_data["expires_at"]
+        if end is not None and end <= timezone.now():
+            raise ValidationError("This time is over.")
+        return end
 
     def clean(self) -> dict[str, Any]:
         """Require one user or one bridge; without these fields, use the current user."""

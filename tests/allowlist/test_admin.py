@@ -870,9 +870,13 @@ def test_w22_a_key_for_the_model_only_is_made_and_listed_as_such(
         {"name": "x", "scopes": ["chat"], "user": "1", "account": "1"},
         {"name": "x", "scopes": ["root"], "user": "1"},
         {"name": "x", "user": "1"},
+        {
+            **{"name": "x", "scopes": ["chat"], "user": "1"},
+            **{"expires_at_0": "2020-01-01", "expires_at_1": "0:00"},
+        },
     ],
 )
-def test_a10_a_key_without_holder_or_scope_is_refused(
+def test_a10_a_key_without_holder_or_scope_or_that_has_ended_is_refused(
     owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
     """[A10] The form says so."""
