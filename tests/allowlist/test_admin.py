@@ -871,8 +871,11 @@ def test_w22_a_key_for_the_model_only_is_made_and_listed_as_such(
         {"name": "x", "scopes": ["root"], "user": "1"},
         {"name": "x", "user": "1"},
         {
-            **{"name": "x", "scopes": ["chat"], "user": "1"},
-            **{"expires_at_0": "2020-01-01", "expires_at_1": "0:00"},
+            "name": "x",
+            "scopes": ["chat"],
+            "user": "1",
+            "expires_at_0": "2020-01-01",
+            "expires_at_1": "0:00",
         },
     ],
 )
