@@ -98,6 +98,7 @@ def test_a_command_before_the_first_start_names_the_one_that_helps(tmp_path: Pat
     refused = manage("sign_in_link", env=env)
     assert refused.returncode == 1
     assert refused.stdout.startswith("The database does not answer as it should: no such table")
+    assert f"It is {tmp_path}/gateway.sqlite3: if your gateway has another one" in refused.stdout
     assert "`.venv/bin/python manage.py migrate` first" in refused.stdout
     assert refused.stdout.count("\n") == 1
     assert "Traceback" in manage("sign_in_link", "--traceback", env=env).stdout
