@@ -120,8 +120,12 @@ class Unknown(OpenAIEndpoint):
 
     async def check_head(self) -> None:
         """Answer 404, also without a key."""
-        text = f"There is no {self.request.method} here."
-        raise RefusedError(404, f"{text} {meant(self.request.path)}".rstrip())
+        raise nothing_at(self.request)
+
+
+def nothing_at(request: http.Request) -> RefusedError:
+    """Return the refusal of an address that is none."""
+    return RefusedError(404, f"There is no {request.method} here. {meant(request.path)}".rstrip())
 
 
 def meant(path: str) -> str:
