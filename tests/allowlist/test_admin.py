@@ -900,7 +900,9 @@ def test_a10_a_key_is_revoked_in_the_list_and_never_changed_or_deleted(
     assert owner_client.post(f"{address}/change/", {"name": "other"}).status_code == 403
     assert owner_client.post(f"{address}/delete/", {"post": "yes"}).status_code == 403
     chosen = {"action": "revoke", "_selected_action": [str(key.pk)]}
-    owner_client.post("/admin/allowlist/apikey/", chosen)
+    Budget.objects.create(key_id=key.pk, unit="tokens", period="day", limit=1)
+    shown = owner_client.post("/admin/allowlist/apikey/", chosen, follow=True).content.decode()
+    assert "a new key in its place needs them again" in shown
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert AuditEntry.objects.filter(action="key.revoked").count() == 1
