@@ -37,9 +37,9 @@ def report_ready() -> None:
     ready.report()
 
 
-def log_proxies() -> None:
-    """Log, as the doctor says it, why a browser would be redirected for ever."""
-    for found in configuration.proxies():
+def log_reach() -> None:
+    """Log, as the doctor says it, why browsers do not reach the pages."""
+    for found in configuration.reach():
         logger.error("%s %s", found.what, found.fix)
 
 
@@ -147,7 +147,7 @@ def main() -> None:
     """Load everything that the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
-    log_proxies()
+    log_reach()
     tracing.load("web")
     transactions.shorten_lock_waits()
     import_module(settings.ROOT_URLCONF)

@@ -120,7 +120,7 @@ def bindings() -> Iterator[Finding]:
             "be read in transit.",
             "Put a proxy with TLS in front (docs/deploy.md) and set GATEWAY_URL=https://…",
         )
-    yield from proxies()
+    yield from reach()
     if behind_tls and public:
         yield warning(
             "public-bind",
@@ -135,10 +135,19 @@ def bindings() -> Iterator[Finding]:
         )
 
 
-def proxies() -> Iterator[Finding]:
-    """Check the addresses from which the proxy connects; a web process logs these when it starts,
-    since the dashboard is not seen while pages redirect.
+def reach() -> Iterator[Finding]:
+    """Check that browsers reach the pages, and how; a web process logs these when it starts, since
+    the dashboard is such a page.
     """
+    url = urlsplit(settings.GATEWAY_URL)
+    is_own_port = not settings.GATEWAY_HTTPS and (url.port or 80) == settings.GATEWAY_PORT
+    if is_own_port and is_loopback(settings.GATEWAY_HOST) and not is_loopback(url.hostname or ""):
+        yield warning(
+            "unreached",
+            f"GATEWAY_URL is {settings.GATEWAY_URL}, but only this machine reaches the port: it is "
+            f"bound to {settings.GATEWAY_HOST}.",
+            "Set GATEWAY_HOST=0.0.0.0 (::, for IPv6), or put a proxy in front (docs/deploy.md).",
+        )
     if settings.GATEWAY_HTTPS and not settings.GATEWAY_TRUSTED_PROXIES:
         yield error(
             "proxy",
