@@ -355,7 +355,8 @@ def locked_out(
     request: HttpRequest, _response: object = None, _credentials: object = None
 ) -> HttpResponse:
     """Answer for django-axes after too many wrong passwords."""
-    page = sign_in_page(request, target="/", problem=LOCKED, status=429)
+    target = safe_target(request, request.POST.get("next") or "/")
+    page = sign_in_page(request, target=target, problem=LOCKED, status=429)
     page.headers["Retry-After"] = str(settings.AXES_COOLOFF_TIME * 3600)
     return page
 

@@ -98,9 +98,11 @@ def test_rq17_twenty_wrong_passwords_lock_that_name_out_there(ada: User, setting
     client = Client(HTTP_HOST=HOST)
     for _ in range(3):
         answer = client.post("/sign-in", {"username": "ada", "password": "wrong"})
-    answer = client.post("/sign-in", {"username": "ada", "password": "correct horse"})
+    fields = {"username": "ada", "password": "correct horse", "next": "/c/abc"}
+    answer = client.post("/sign-in", fields)
     assert answer.status_code == 429
     assert b"Too many wrong passwords" in answer.content
+    assert b'name="next" value="/c/abc"' in answer.content
 
 
 @pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::{:x}"])
