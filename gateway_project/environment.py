@@ -122,14 +122,6 @@ def origin(name: str, default: str) -> str:
     return f"{parts.scheme}://{host_of(value)}" + ("" if usual else f":{parts.port}")
 
 
-def cookie_prefix(address: str) -> str:
-    """Return the beginning of the names of cookies: browsers send them to all ports of a host,
-    where another gateway or another Django may listen.
-    """
-    port = urlsplit(address).port
-    return "latchkey" if port in {None, 8000} else f"latchkey_{port}"
-
-
 def parts_of(address: str) -> SplitResult | None:
     """Return the parts of an address; None when its host or its port is none, as with a sign in the
     password that ends them.

@@ -189,10 +189,5 @@ class Gateway:
         return self.broker.process if name == "broker" else self.processes[name]
 
 
-def csrf_of(cookies: Mapping[str, str]) -> str:
-    """Return the token among the cookies of a browser; each port has a name of its own."""
-    return next((value for name, value in cookies.items() if name.endswith("_csrf")), "")
-
-
 Starter = Callable[..., Gateway]
-__all__ = ["Gateway", "NotReadyError", "Starter", "csrf_of"]
+__all__ = ["Gateway", "NotReadyError", "Starter"]

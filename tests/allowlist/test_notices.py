@@ -177,7 +177,7 @@ def test_a5_a_link_in_a_notice_opens_the_decision_of_its_request_and_nothing_els
         assert "701" not in page
     assert UnknownRequest.objects.filter(state="pending").count() == 2
     assert browser.post(link_of(first), {"verdict": "approve"}).status_code == 403
-    form = {"csrfmiddlewaretoken": browser.cookies["latchkey_csrf"].value}
+    form = {"csrfmiddlewaretoken": browser.cookies["csrftoken"].value}
     assert browser.post(link_of(first), form | {"verdict": "x"}).status_code == 400
     done = browser.post(link_of(first), form | {"verdict": "approve"})
     assert "Approved by owner" in done.content.decode()

@@ -188,7 +188,7 @@ def test_cookies_are_secure_behind_tls_and_no_script_reads_them(settings: Any, d
     assert session["secure"]
     assert session["httponly"]
     assert session["samesite"] == "Lax"
-    token = browser.get("/", SERVER_NAME=gateway_data.HOST).cookies[settings.CSRF_COOKIE_NAME]
+    token = browser.get("/", SERVER_NAME=gateway_data.HOST).cookies["csrftoken"]
     assert token["secure"]
     assert token["httponly"]
     assert token["samesite"] == "Lax"

@@ -56,7 +56,7 @@ def test_a_monitor_may_ask_for_the_head_of_a_page(db: None, path: str) -> None:
 def test_a_password_signs_in_and_leads_back(ada: User) -> None:
     client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     form = client.get("/sign-in?next=/c/abc")
-    token = form.cookies["latchkey_csrf"].value
+    token = form.cookies["csrftoken"].value
     fields = {"username": "ada", "password": "correct horse", "next": "/c/abc"}
     assert client.post("/sign-in", fields).status_code == 403
     answer = client.post("/sign-in", {**fields, "csrfmiddlewaretoken": token})
@@ -180,7 +180,7 @@ def test_a_sign_in_link_on_a_foreign_page_switches_no_user_without_confirmation(
     foreign = client.post(f"/sign-in/{token}", headers={"Origin": "https://evil.example"})
     assert foreign.status_code == 403
     assert client.session["_auth_user_id"] == str(ada.pk)
-    form = {"csrfmiddlewaretoken": client.cookies["latchkey_csrf"].value}
+    form = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
     assert client.post(f"/sign-in/{token}", form).status_code == 302
     assert client.session["_auth_user_id"] == str(bob.pk)
 

@@ -363,13 +363,6 @@ def test_our_address_is_written_as_browsers_write_it(
     assert environment.origin("GATEWAY_URL", "") == found
 
 
-def test_gateways_at_several_ports_of_a_host_do_not_share_cookies() -> None:
-    """A browser sends them to every port: to sign in at one ended the session at the other."""
-    hosts = ("http://nas.local:8000", "http://nas.local:8001", "http://nas.local:8002")
-    assert len({environment.cookie_prefix(each) for each in hosts}) == len(hosts)
-    assert environment.cookie_prefix("https://chat.example.org") == "latchkey"
-
-
 @pytest.mark.parametrize("given", ["proxy", "127.0.0.1:8000", "*, 10.0.0"])
 def test_a_proxy_without_an_address_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, given: str
