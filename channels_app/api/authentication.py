@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.asgi.authentication import NO_KEY, count_address, count_caller, count_failure
+from channels_app.asgi.authentication import count_address, count_caller, count_failure
 from channels_app.asgi.http import RefusedError, plain_address
 from channels_app.asgi.principal import PERMISSION_DENIED
 from core.models import User
@@ -35,9 +35,7 @@ class ApiKeyAuthentication(BaseAuthentication):
             key = keys.authenticate(token=token, now=timezone.now())
             if key is None or key.user is None:
                 count_failure(address)
-                raise AuthenticationFailed(
-                    PERMISSION_DENIED if keys.TOKEN.fullmatch(token) else NO_KEY
-                )
+                raise AuthenticationFailed(PERMISSION_DENIED)
             count_caller(key)
         except RefusedError as error:
             wait = int(error.headers.get("Retry-After", 0))

@@ -84,8 +84,6 @@ def test_a10_a_revoked_expired_or_bridge_key_is_401(owner: User, client: Client)
     for wrong in (token, expired, other, "lk_00_00", "nonsense"):
         answer = APIClient().get("/api/sessions", headers={"X-API-Key": wrong})
         assert answer.status_code == 401
-        is_like_one = wrong in (token, expired, other)
-        assert ("Bearer lk_" in answer.json()["error"]) != is_like_one
 
 
 def test_a10_a_key_without_the_scope_is_403(owner: User, client: Client) -> None:
