@@ -73,10 +73,18 @@ def run() -> None:
 
 
 def explain(error: Exception) -> str:
-    """Return what is wrong with the database, with a fix."""
+    """Return what is wrong with the database, with a fix. A command without the settings of the
+    gateway, as in another shell, has a database of its own.
+    """
+    from django.conf import settings  # noqa: PLC0415 - `version` needs none
+
+    from gateway_project import databases  # noqa: PLC0415 - the same
+
+    place = databases.place(settings.DATABASES["default"])
     return (
-        f"The database does not answer as it should: {console.reason(error)}. Check "
-        f"DATABASE_URL and that the server runs; a new one needs `{home.COMMAND} migrate` first. "
+        f"The database does not answer as it should: {console.reason(error)}. It is {place}: if "
+        "your gateway has another one, run the command with its GATEWAY_HOME and DATABASE_URL. "
+        f"Check that the server runs; a new one needs `{home.COMMAND} migrate` first. "
         "With --traceback the whole error is shown."
     )
 

@@ -47,11 +47,27 @@ OLD_NAMES = {
     "GATEWAY_MODEL_URL": "LLM_BASE_URL",
     "GATEWAY_MODEL_KEY": "LLM_API_KEY",
 }
+CALL = "/chat/completions"
 
 
 def renamed(name: str, default: str = "") -> str:
     """Return the value of ``name``, else of its old name."""
     return text(name) or text(OLD_NAMES[name], default)
+
+
+def server(name: str) -> str:
+    """Return the address of a server of OpenAI's API, without the slash at its end; empty for none.
+
+    The value is in no message: it may hold a password.
+    """
+    value = (renamed(name) if name in OLD_NAMES else text(name)).strip().rstrip("/")
+    parts = parts_of(value)
+    if value and (parts is None or parts.scheme not in {"http", "https"} or not parts.hostname):
+        message = "an address like http://127.0.0.1:11434/v1, without quotes"
+        raise ImproperlyConfigured(f"{name} must be {message}")
+    if value.endswith(CALL):
+        raise ImproperlyConfigured(f"{name} must be without {CALL}, which the gateway adds")
+    return value
 
 
 def old_names() -> dict[str, str]:

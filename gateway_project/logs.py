@@ -5,12 +5,14 @@ Lines about one run have ``run`` and ``session``, public ids. No line has a text
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
 
 from core.lib.log_ids import IDS
 from core.lib.text import visible, visible_line
 
 MOST_CHARACTERS = 2000
+OF_LINKS = re.compile(r"(/(?:sign-in|decide)/)[^\s/?#\"']+")
 
 
 class JsonFormatter(logging.Formatter):
@@ -23,7 +25,7 @@ class JsonFormatter(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_tokens(record.getMessage()),
         }
         ids = IDS.get()
         if ids is not None and ids.run:
@@ -31,7 +33,7 @@ class JsonFormatter(logging.Formatter):
         if ids is not None and ids.session:
             line["session"] = ids.session
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = without_tokens(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=True)
 
 
@@ -43,10 +45,18 @@ class TerminalFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone()
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
-        said = visible_line(record.getMessage(), MOST_CHARACTERS)
+        said = visible_line(without_tokens(record.getMessage()), MOST_CHARACTERS)
         ids = IDS.get()
         run = f" [run {ids.run}]" if ids is not None and ids.run else ""
         line = f"{at:%H:%M:%S} {level}{record.name}: {said}{run}"
         if not record.exc_info:
             return line
-        return "\n    ".join([line, *visible(self.formatException(record.exc_info)).splitlines()])
+        traceback = without_tokens(self.formatException(record.exc_info))
+        return "\n    ".join([line, *visible(traceback).splitlines()])
+
+
+def without_tokens(text: str) -> str:
+    """Return a text without the tokens of links that sign in or decide: Django logs the addresses
+    of requests that it refuses.
+    """
+    return OF_LINKS.sub(r"\1…", text)

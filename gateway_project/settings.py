@@ -225,7 +225,7 @@ SPECTACULAR_SETTINGS = {
 
 # The model. GATEWAY_MODEL_URL empty: `manage.py up` starts the embedded model and sets it.
 LLM_PROVIDER: str = env.text("LLM_PROVIDER", "openai-compatible")
-LLM_BASE_URL: str = env.renamed("GATEWAY_MODEL_URL").rstrip("/")
+LLM_BASE_URL: str = env.server("GATEWAY_MODEL_URL")
 LLM_API_KEY: str = env.renamed("GATEWAY_MODEL_KEY")
 LLM_MODEL: str = env.renamed("GATEWAY_MODEL", "default")
 GATEWAY_OLD_NAMES: dict[str, str] = env.old_names()
@@ -241,7 +241,7 @@ LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
 VISION_MODEL: str = env.text("VISION_MODEL")
 LLM_IMAGES: str = env.choice("LLM_IMAGES", "auto", "yes", "no")
 TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
-TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
+TRANSCRIPTION_BASE_URL: str = env.server("TRANSCRIPTION_BASE_URL")
 TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)

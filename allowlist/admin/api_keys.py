@@ -1,5 +1,6 @@
 """API keys in the admin: created, shown once, revoked; never changed ([A10])."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -14,7 +15,7 @@ from allowlist.admin.audited import is_superuser, shown_once
 from allowlist.models import ApiKey
 from core.admin.base import ModelForm, ThemedAdmin, visible_line
 from core.lib.text import counted
-from core.models import User
+from core.models import AssistantBinding, Budget, User
 
 
 class ApiKeyForm(ModelForm[ApiKey]):
@@ -27,6 +28,13 @@ class ApiKeyForm(ModelForm[ApiKey]):
     class Meta:
         model = ApiKey
         fields = ("name", "user", "account", "scopes", "model_only", "expires_at")
+
+    def clean_expires_at(self) -> datetime | None:
+        """Refuse a time that is over: the key would never work, and no answer says why."""
+        end: datetime | None = self.cleaned_data["expires_at"]
+        if end is not None and end <= timezone.now():
+            raise ValidationError("This time is over.")
+        return end
 
     def clean(self) -> dict[str, Any]:
         """Require one user or one bridge; without these fields, use the current user."""
@@ -104,6 +112,12 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
         actor, now = audit.actor_of(request.user), timezone.now()
         done = [keys.revoke(key=key, actor=actor, now=now) for key in queryset]
         messages.info(request, f"Revoked: {counted(sum(done), 'key')}.")
+        theirs = Q(key_id__in=[key.pk for key in queryset])
+        if any(model.objects.filter(theirs).exists() for model in (Budget, AssistantBinding)):
+            said = (
+                "A budget or an assistant belongs to it: a new key in its place needs them again."
+            )
+            messages.warning(request, said)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: Any) -> None:
         """Create the key; its token is kept for the response of this request."""

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext
+
 LOOK_UP_SECONDS = 3.0
 # Calls that the gateway appends itself: the address was copied with one of them.
 CALLS = (
@@ -25,9 +27,10 @@ def wrong_path(address: str) -> str:
     short = address.rstrip("/")
     for call in CALLS:
         if short.endswith(call):
-            return f"Leave out {call}, the gateway adds it: {short.removesuffix(call)}"
+            said = gettext("Leave out {call}, the gateway adds it: {address}")
+            return said.format(call=call, address=short.removesuffix(call))
     if "//" in short.partition("://")[2]:
-        return "The path has two slashes in a row."
+        return gettext("The path has two slashes in a row.")
     return ""
 
 

@@ -46,7 +46,9 @@ def refusal(field: str, name: str) -> RefusedError:
     """Return the error for a name that may not be chosen. ``field``: one of ``Wanted``."""
     shown = in_ascii(name[:100])
     if field == "either":
-        return RefusedError(404, f"The model `{shown}` does not exist.", field="model")
+        # The first sentence is OpenAI's, by which clients know it.
+        hint = "`default` always answers; GET /v1/models lists the names that you may use."
+        return RefusedError(404, f"The model `{shown}` does not exist. {hint}", field="model")
     return RefusedError(404, f"There is no {field} `{shown}` that you may choose.", field=field)
 
 

@@ -27,7 +27,7 @@ from core.database.queries import Instances, Param, Values
 from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
-from core.providers import health
+from core.providers import catalogue, health
 from core.providers.failures import KINDS, OWN
 from core.signals import pubsub
 
@@ -328,8 +328,17 @@ def model_text(row: ModelTrouble, *, is_over: bool) -> str:
     """Return the notice that the model fails, or answers again."""
     if is_over:
         return gettext("The model answers again; it had failed ({code}).").format(code=row.code)
-    said = gettext("The model fails ({code}).").format(code=row.code)
+    said = gettext("The model fails ({code}).").format(code=", ".join([row.code, *asked(row)]))
     return f"{said} {advice(row.code, row.reason)}"
+
+
+def asked(row: ModelTrouble) -> list[str]:
+    """Return the models that a failed run had, where there are more than one to look at."""
+    known = catalogue.current()
+    if row.run is None or len(known.models) < 2:
+        return []
+    chain = known.chain_of(row.run.assistant_id, first=row.run.model_id)
+    return [f"{each.provider.name}: {each.name}" for each in chain]
 
 
 def advice(code: str, reason: str) -> str:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from allowlist import account_audit
 from channels_app.asgi import http
@@ -64,7 +64,7 @@ def own(request: HttpRequest, name: str) -> Schedule:
     return found
 
 
-@require_GET
+@require_safe
 @for_people
 def page(request: HttpRequest) -> HttpResponse:
     """Show the person's reminders, and what became of the latest ones."""

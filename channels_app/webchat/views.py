@@ -17,7 +17,12 @@ from django.utils.http import content_disposition_header, url_has_allowed_host_a
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import (
+    require_GET,
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
 
 from allowlist import account_audit, attempts, link_codes, revocation
 from allowlist import sign_in as links
@@ -61,7 +66,7 @@ class BadRequestError(RefusedError):
 
 
 @never_cache
-@require_GET
+@require_safe
 @login_required
 def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
     """Show the web chat; without a session, redirect to sign-in and back."""
@@ -341,7 +346,8 @@ def locked_out(
     request: HttpRequest, _response: object = None, _credentials: object = None
 ) -> HttpResponse:
     """Answer for django-axes after too many wrong passwords."""
-    page = sign_in_page(request, target="/", problem=LOCKED, status=429)
+    target = safe_target(request, request.POST.get("next") or "/")
+    page = sign_in_page(request, target=target, problem=LOCKED, status=429)
     page.headers["Retry-After"] = str(settings.AXES_COOLOFF_TIME * 3600)
     return page
 

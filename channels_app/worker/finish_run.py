@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from django.conf import settings
@@ -127,7 +127,6 @@ def outcome_of(
         files=turn.files if turn else [],
         error=shown.error,
         status=shown.status,
-        usage=turn.usage if turn else {},
         finish_reason=turn.finish_reason if turn else "stop",
         stop_sequence=turn.stop_sequence if turn else "",
         answered_by=turn.answered_by if turn else "",
@@ -139,11 +138,11 @@ def outcome_of(
 def priced_outcome(
     run: Run, transcript: Transcript, ending: Ending, turn: Turn, meter: usage.RunMeter
 ) -> runs.Outcome:
-    """Return :func:`outcome_of`, and look up what the turn's calls cost, outside of a
-    transaction.
+    """Return :func:`outcome_of` with the tokens of the turn's calls, and look up what they cost,
+    outside of a transaction.
     """
     usage.price(meter)
-    return outcome_of(run, transcript, ending, turn)
+    return replace(outcome_of(run, transcript, ending, turn), usage=meter.tokens)
 
 
 def ask(run: Run, turn: Turn) -> None:

@@ -65,7 +65,6 @@ from core.providers.base import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
-    Usage,
     Whole,
     most_bytes,
     size_of,
@@ -126,9 +125,6 @@ class Turn:
     questions: list[Asked] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
-    usage: dict[str, int] = field(
-        default_factory=lambda: {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-    )
     finish_reason: str = "stop"
     stop_sequence: str = ""
     answered: bool = False
@@ -438,8 +434,6 @@ class Turn:
                 self._left -= size_of(delta)
             case Whole():
                 self._pass_on(delta.message)
-            case Usage():
-                self._count(delta)
             case Delay():
                 self._end_message()
                 self._tell_retry(delta.line)
@@ -507,14 +501,6 @@ class Turn:
         self.emit(message_start(message_id=name, message_type=kind))
         self.emit(message)
         self.emit(message_end(message_id=name, message_type=kind))
-
-    def _count(self, usage: Usage) -> None:
-        self.usage["prompt_tokens"] += usage.prompt_tokens
-        self.usage["completion_tokens"] += usage.completion_tokens
-        self.usage["total_tokens"] += usage.prompt_tokens + usage.completion_tokens
-        for name in ("cached_tokens", "reasoning_tokens"):
-            if amount := getattr(usage, name):
-                self.usage[name] = self.usage.get(name, 0) + amount
 
     def _client_names(self) -> set[str]:
         """Return the names of the client's own tools."""

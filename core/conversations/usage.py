@@ -8,6 +8,7 @@ Calls with a reservation are open rows meanwhile; those of a process that died: 
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -228,6 +229,15 @@ class RunMeter:
             raise ProviderError("Something went wrong in the gateway.", code="internal") from error
         mark_stored(pending)
         return found
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """Return the tokens of all calls of the book so far, estimated where none were reported."""
+        sums = Counter(total_tokens=0)
+        for each in self.book.noted:
+            sums.update(asdict(each.used))
+        sums["total_tokens"] = sums["prompt_tokens"] + sums["completion_tokens"]
+        return dict(sums)
 
     def shortage(self) -> ProviderError | None:
         found = self._open.shortage if self._open else None

@@ -121,7 +121,10 @@ KINDS: dict[str, Kind] = {
         person=gettext_noop(
             "The model server refused the gateway's key. The owner has to correct it."
         ),
-        owner=gettext_noop("The provider refuses the key. Check GATEWAY_MODEL_KEY."),
+        owner=gettext_noop(
+            "The provider refuses the key. Enter another one at the provider in the admin, or "
+            "in GATEWAY_MODEL_KEY."
+        ),
         name="model_unauthorised",
     ),
     "context_length": refused_request(
@@ -129,7 +132,8 @@ KINDS: dict[str, Kind] = {
             "This conversation is too long for the model. Send less, or start a new one."
         ),
         owner=gettext_noop(
-            "The request was longer than the model's window. Check LLM_CONTEXT_TOKENS."
+            "The request was longer than the model's window. Check the window in the admin, or "
+            "LLM_CONTEXT_TOKENS."
         ),
         status=400,
         name="context_length_exceeded",
@@ -153,7 +157,8 @@ KINDS: dict[str, Kind] = {
             "The model was not found. The owner has to correct its name or address."
         ),
         owner=gettext_noop(
-            "The server does not know this model or address. Check GATEWAY_MODEL(_URL)."
+            "The server does not know this model or address. Check both in the admin, or "
+            "GATEWAY_MODEL(_URL)."
         ),
         status=404,
         type=REQUEST,
@@ -161,14 +166,20 @@ KINDS: dict[str, Kind] = {
     ),
     "timeout": Kind(
         person=gettext_noop("The model did not answer in time."),
-        owner=gettext_noop("No token came within LLM_FIRST_TOKEN_SECONDS."),
+        owner=gettext_noop(
+            "No token came within the provider's time for the first one (in the admin, or "
+            "LLM_FIRST_TOKEN_SECONDS)."
+        ),
         status=504,
         name="timeout",
         is_retried=True,
     ),
     "silence": Kind(
         person=gettext_noop("The model stopped in the middle of its answer."),
-        owner=gettext_noop("The stream had no token for LLM_IDLE_SECONDS."),
+        owner=gettext_noop(
+            "The stream had no token for the provider's longest silence (in the admin, or "
+            "LLM_IDLE_SECONDS)."
+        ),
         status=504,
         name="timeout",
         is_retried=True,
@@ -195,7 +206,10 @@ KINDS: dict[str, Kind] = {
     ),
     "no_model_server": Kind(
         person=gettext_noop("The server at the model's address is not a model server."),
-        owner=gettext_noop("A web page or another service answers there. Check GATEWAY_MODEL_URL."),
+        owner=gettext_noop(
+            "A web page or another service answers there. Check the provider's address in the "
+            "admin, or GATEWAY_MODEL_URL."
+        ),
         name="model_not_a_server",
     ),
     "server": Kind(
@@ -220,7 +234,10 @@ KINDS: dict[str, Kind] = {
     ),
     "setup": Kind(
         person=gettext_noop("The model is not set up. The owner has to set it up."),
-        owner=gettext_noop("Check GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY."),
+        owner=gettext_noop(
+            "Check the provider in the admin, or GATEWAY_MODEL, GATEWAY_MODEL_URL and "
+            "GATEWAY_MODEL_KEY."
+        ),
         name="model_not_set_up",
     ),
 }

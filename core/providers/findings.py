@@ -2,11 +2,13 @@
 
 import difflib
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import aiohttp
 from django.utils.translation import gettext, gettext_noop
 
 from core.lib.safe_fetch import RefusedAddressError
+from core.providers import addresses
 from core.providers.base import ProviderError
 from core.providers.redaction import hide
 
@@ -79,6 +81,9 @@ def unreached(error: Exception, host: str) -> str:
             said = gettext("The name in the address does not resolve: {host}")
         case aiohttp.ClientConnectorCertificateError():
             said = gettext("The certificate of {host} is not valid for this name, or not trusted.")
+            said += " " + gettext(
+                "For a certificate authority of your own, start the gateway with SSL_CERT_FILE."
+            )
         case aiohttp.ClientSSLError():
             said = gettext("{host} does not speak HTTPS: should the address begin with http://?")
         case aiohttp.ClientConnectorError():
@@ -86,6 +91,11 @@ def unreached(error: Exception, host: str) -> str:
                 "Nothing answers at {host}: is the server running, and does it listen on this "
                 "address?"
             )
+            if urlsplit(f"//{host}").hostname in addresses.LOCAL:
+                said += " " + gettext(
+                    "For a gateway in a container this address is the container itself; that of "
+                    "its machine is host.docker.internal."
+                )
         case TimeoutError():
             said = gettext("{host} does not answer in time.")
         case aiohttp.InvalidURL():

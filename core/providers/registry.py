@@ -75,7 +75,8 @@ def of_settings() -> Provider:
     if name == "openai-compatible":
         if not settings.LLM_BASE_URL:
             raise ProviderError(
-                "No model is set up. The owner should set GATEWAY_MODEL_URL.", code="setup"
+                "No model is set up. The owner chooses one in the admin, or in GATEWAY_MODEL_URL.",
+                code="setup",
             )
         if not settings.LLM_API_KEY.isprintable():
             reason = "GATEWAY_MODEL_KEY contains a line break or another invisible character."

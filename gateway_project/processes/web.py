@@ -6,6 +6,7 @@ It serves ``gateway_project.asgi:application`` with uvicorn, or with Daphne by `
 """
 
 import asyncio
+import logging
 import os
 import socket
 import warnings
@@ -17,10 +18,13 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.asgi import event_stream
+from channels_app.ops.doctor import configuration
 from core.database import transactions
 from core.lib import tracing
 from gateway_project import environment
 from gateway_project.processes import begin, garbage, listener, ready
+
+logger = logging.getLogger(__name__)
 
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.
@@ -31,6 +35,12 @@ TICK_SECONDS = 1.0  # the date in the answers' headers is as old as that at most
 def report_ready() -> None:
     garbage.settle()
     ready.report()
+
+
+def log_reach() -> None:
+    """Log, as the doctor says it, why browsers do not reach the pages."""
+    for found in configuration.reach():
+        logger.error("%s %s", found.what, found.fix)
 
 
 def open_socket() -> socket.socket:
@@ -137,6 +147,7 @@ def main() -> None:
     """Load everything that the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
+    log_reach()
     tracing.load("web")
     transactions.shorten_lock_waits()
     import_module(settings.ROOT_URLCONF)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axes.models import AccessAttempt
@@ -236,6 +237,18 @@ def test_rq17_the_admin_is_404_except_for_staff(
     client.force_login(owner)
     assert client.get("/admin/").status_code == 200
     assert client.get("/admin/login/").headers["Location"] == "/admin/"
+
+
+def test_a_link_to_the_admin_leads_there_over_the_sign_in(client: Client, owner: User) -> None:
+    """Notices have such links, and the session of the phone's browser may have ended. A page that
+    is none looks the same.
+    """
+    page = "/admin/core/mcpserver/7/change/?a=1&b=2"
+    for address in (page, "/nothing?a=1&b=2"):
+        shown = client.get(address).content.decode()
+        assert f'href="/sign-in?next={quote(address)}"' in shown
+    client.force_login(owner)
+    assert 'href="/sign-in' not in client.get("/nothing").content.decode()
 
 
 def test_rq17_a_post_without_its_token_is_refused(owner: User, request_row: UnknownRequest) -> None:
@@ -857,9 +870,16 @@ def test_w22_a_key_for_the_model_only_is_made_and_listed_as_such(
         {"name": "x", "scopes": ["chat"], "user": "1", "account": "1"},
         {"name": "x", "scopes": ["root"], "user": "1"},
         {"name": "x", "user": "1"},
+        {
+            "name": "x",
+            "scopes": ["chat"],
+            "user": "1",
+            "expires_at_0": "2020-01-01",
+            "expires_at_1": "0:00",
+        },
     ],
 )
-def test_a10_a_key_without_holder_or_scope_is_refused(
+def test_a10_a_key_without_holder_or_scope_or_that_has_ended_is_refused(
     owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
     """[A10] The form says so."""
@@ -880,7 +900,9 @@ def test_a10_a_key_is_revoked_in_the_list_and_never_changed_or_deleted(
     assert owner_client.post(f"{address}/change/", {"name": "other"}).status_code == 403
     assert owner_client.post(f"{address}/delete/", {"post": "yes"}).status_code == 403
     chosen = {"action": "revoke", "_selected_action": [str(key.pk)]}
-    owner_client.post("/admin/allowlist/apikey/", chosen)
+    Budget.objects.create(key_id=key.pk, unit="tokens", period="day", limit=1)
+    shown = owner_client.post("/admin/allowlist/apikey/", chosen, follow=True).content.decode()
+    assert "a new key in its place needs them again" in shown
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert AuditEntry.objects.filter(action="key.revoked").count() == 1

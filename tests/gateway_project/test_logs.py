@@ -9,7 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from allowlist import decision_links, sign_in
 from core.lib.log_ids import Ids, under
+from core.models import User
+from gateway_project import logs
 from gateway_project.home import BASE_DIR
 from gateway_project.logs import TerminalFormatter
 
@@ -45,6 +52,26 @@ def test_a_file_or_a_collector_gets_json(tmp_path: Path) -> None:
     )
     found = json.loads(done.stderr)
     assert (found["level"], found["message"]) == ("warning", "the model is slow")
+
+
+@pytest.mark.parametrize("form", [logs.JsonFormatter(), logs.TerminalFormatter()])
+def test_a_refused_link_is_in_no_line(
+    db: None, caplog: pytest.LogCaptureFixture, form: logging.Formatter
+) -> None:
+    """Django logs the address of what it refuses. Without a cookie, as in a browser inside another
+    app, a sign-in link is refused, and still signs in.
+    """
+    person = User.objects.create(username="ann", is_owner=True)
+    signed_in = sign_in.create(user=person, now=timezone.now())
+    decides = decision_links.token(request="x" * 22, owner=person.pk)
+    browser = Client(enforce_csrf_checks=True)
+    browser.post(f"/sign-in/{signed_in}")
+    browser.put(f"/sign-in/{signed_in}")
+    browser.post(f"/decide/{decides}")
+    lines = [form.format(each) for each in caplog.records]
+    assert [line for line in lines if "/sign-in/" in line and "/decide/" not in line]
+    assert not [line for line in lines if signed_in in line or decides in line]
+    assert sign_in.holder(token=signed_in, now=timezone.now()) == person
 
 
 def test_rlog1_no_sender_forges_a_line_of_a_terminal_or_commands_it() -> None:

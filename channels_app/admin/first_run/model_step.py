@@ -11,6 +11,7 @@ from django import forms
 from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from allowlist import audit
+from channels_app.admin import addresses
 from channels_app.owner import setup_steps
 from core.database.transactions import atomic_write
 from core.lib.encryption import DecryptError, decrypt, encrypt
@@ -73,6 +74,13 @@ class ModelStepForm(forms.Form):
     allow_private = forms.BooleanField(required=False)
     key = forms.CharField(max_length=4096, required=False)
     model = forms.CharField(max_length=200, required=False)
+
+    def clean_base_url(self) -> str:
+        """Refuse a path that belongs to a single call; leave out the slash at the end."""
+        address = str(self.cleaned_data["base_url"]).rstrip("/")
+        if words := addresses.wrong_path(address):
+            raise forms.ValidationError(words)
+        return address
 
     def clean(self) -> dict[str, Any]:
         """Check what the kind of provider needs; ``self.provider`` is the provider as given."""

@@ -13,6 +13,7 @@ from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
 from channels_app.client_api.anthropic.wire import Frame, Message, Model
+from channels_app.client_api.openai.endpoints import nothing_at
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
@@ -179,4 +180,4 @@ class Unknown(AnthropicEndpoint):
 
     async def check_head(self) -> None:
         """Answer 404, also without a key."""
-        raise RefusedError(404, f"There is no {self.request.method} here.")
+        raise nothing_at(self.request)

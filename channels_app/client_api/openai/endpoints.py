@@ -23,6 +23,10 @@ PLACES = (
     *("chat/completions", "responses", "messages", "messages/count_tokens", "models", "embeddings"),
     *("audio/speech", "audio/transcriptions", "audio/translations"),
 )
+# Steps of base URLs that people write: of a call, with two slashes, of other vendors.
+BASES = frozenset(
+    {"v1", "", "api", "openai", *(step for each in PLACES for step in each.split("/"))}
+)
 
 
 class OpenAIEndpoint(Endpoint):
@@ -116,13 +120,24 @@ class Unknown(OpenAIEndpoint):
 
     async def check_head(self) -> None:
         """Answer 404, also without a key."""
-        text = f"There is no {self.request.method} here."
-        raise RefusedError(404, f"{text} {meant(self.request.path)}".rstrip())
+        raise nothing_at(self.request)
+
+
+def nothing_at(request: http.Request) -> RefusedError:
+    """Return the refusal of an address that is none."""
+    return RefusedError(404, f"There is no {request.method} here. {meant(request.path)}".rstrip())
 
 
 def meant(path: str) -> str:
-    """Return the address that a client with a wrong base URL means; empty for another one."""
-    place = path.strip("/")
-    while place.startswith("v1/"):
-        place = place.removeprefix("v1/")
-    return f"The address is /v1/{place}: check the client's base URL." if place in PLACES else ""
+    """Return the address that a client with a wrong base URL means: without ``/v1``, with a slash
+    or a call too many, or with the path of another vendor; empty for another address.
+    """
+    steps = path.strip("/").split("/")
+    ends = ("/".join(steps[number:]) for number in range(len(steps)))
+    place = next((each for each in ends if each in PLACES), "")
+    before = steps[: len(steps) - len(place.split("/"))]
+    if place and BASES.issuperset(before):
+        return f"The address is /v1/{place}: check the client's base URL."
+    if steps[-1] == "completions":
+        return "Use /v1/chat/completions: this gateway has no API of plain completions."
+    return ""

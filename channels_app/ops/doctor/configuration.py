@@ -120,29 +120,45 @@ def bindings() -> Iterator[Finding]:
             "be read in transit.",
             "Put a proxy with TLS in front (docs/deploy.md) and set GATEWAY_URL=https://…",
         )
-    if behind_tls and not settings.GATEWAY_TRUSTED_PROXIES:
-        yield error(
-            "proxy",
-            "GATEWAY_URL is https, but no trusted proxy is set: pages redirect endlessly.",
-            "Set GATEWAY_TRUSTED_PROXIES to the address the proxy connects from (127.0.0.1).",
-        )
+    yield from reach()
     if behind_tls and public:
         yield warning(
             "public-bind",
             f"The port is bound to {settings.GATEWAY_HOST}: it can be reached without the proxy.",
             "Set GATEWAY_HOST=127.0.0.1, or allow only the proxy in a firewall.",
         )
-    if "*" in settings.GATEWAY_TRUSTED_PROXIES:
-        yield error(
-            "proxy",
-            "GATEWAY_TRUSTED_PROXIES holds *: any client can forge its address.",
-            "Set the proxy's address.",
-        )
     if public and settings.GATEWAY_SERVER == "daphne":
         yield warning(
             "daphne",
             "Daphne is bound to a public address: it reads request bodies of any size into memory.",
             "Set GATEWAY_SERVER=uvicorn, or make it reachable for the proxy only.",
+        )
+
+
+def reach() -> Iterator[Finding]:
+    """Check that browsers reach the pages, and how; a web process logs these when it starts, since
+    the dashboard is such a page.
+    """
+    url = urlsplit(settings.GATEWAY_URL)
+    is_own_port = not settings.GATEWAY_HTTPS and (url.port or 80) == settings.GATEWAY_PORT
+    if is_own_port and is_loopback(settings.GATEWAY_HOST) and not is_loopback(url.hostname or ""):
+        yield warning(
+            "unreached",
+            f"GATEWAY_URL is {settings.GATEWAY_URL}, but only this machine reaches the port: it is "
+            f"bound to {settings.GATEWAY_HOST}.",
+            "Set GATEWAY_HOST=0.0.0.0 (::, for IPv6), or put a proxy in front (docs/deploy.md).",
+        )
+    if settings.GATEWAY_HTTPS and not settings.GATEWAY_TRUSTED_PROXIES:
+        yield error(
+            "proxy",
+            "GATEWAY_URL is https, but no trusted proxy is set: pages redirect endlessly.",
+            "Set GATEWAY_TRUSTED_PROXIES to the address the proxy connects from (127.0.0.1).",
+        )
+    if "*" in settings.GATEWAY_TRUSTED_PROXIES:
+        yield error(
+            "proxy",
+            "GATEWAY_TRUSTED_PROXIES holds *: any client can forge its address.",
+            "Set the proxy's address.",
         )
 
 

@@ -36,7 +36,9 @@ print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
 UNDOCUMENTED = {
     r"(?s)^v1(?:/.*)?$",
     r"(?s)^v1/messages/.*$",
-    r"^(?:chat/completions|responses|messages|models|embeddings|audio/[a-z]+)/?$",
+    r"^(?:(?:(?:api/|openai/)?v1/|openai/)?"
+    r"(?:(?:chat/)?completions|responses|messages|models|embeddings|audio/[a-z]+)"
+    r"|api/chat/completions)/?$",
 }
 
 

@@ -13,8 +13,17 @@ from pytest_django import Settings
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.owner import notices
 from channels_app.worker.runner import Runner
-from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
-from core.providers import health
+from core.models import (
+    ChannelAccount,
+    Delivery,
+    LanguageModel,
+    ModelProvider,
+    ModelTrouble,
+    Run,
+    RunFailure,
+    User,
+)
+from core.providers import catalogue, health
 from core.signals import pubsub
 from tests.channels_app.running import memory_account, until
 
@@ -66,6 +75,19 @@ def test_the_owner_gets_one_notice_of_failure_and_one_of_recovery(account: Chann
     assert told()[1] == "The model answers again; it had failed (quota)."
     assert health.troubles() == []
     assert health.counts() == {"quota": 2}
+
+
+def test_where_there_are_several_models_the_notice_names_those_that_failed(
+    account: ChannelAccount,
+) -> None:
+    """Another assistant's may work: the owner could not tell which key to look at."""
+    catalogue.current()
+    provider = ModelProvider.objects.create(name="Attic", base_url="http://127.0.0.1:9/v1")
+    LanguageModel.objects.create(provider=provider, name="big")
+    catalogue.changed()
+    write(account, "quota 1", 1)
+    until(told)
+    assert told()[0].startswith(f"The model fails (quota, {catalogue.ENVIRONMENT}: ")
 
 
 def test_a_request_that_the_model_cannot_take_is_no_trouble_of_the_model(

@@ -47,6 +47,12 @@ def test_without_a_session_the_page_redirects_to_sign_in_and_back(db: None) -> N
     assert answer["Location"] == "/sign-in?next=/c/abc"
 
 
+@pytest.mark.parametrize("path", ["/", "/reminders"])
+def test_a_monitor_may_ask_for_the_head_of_a_page(db: None, path: str) -> None:
+    """Those that watch web sites do, and so does ``curl -I``."""
+    assert Client(HTTP_HOST=HOST).head(path).status_code == 302
+
+
 def test_a_password_signs_in_and_leads_back(ada: User) -> None:
     client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     form = client.get("/sign-in?next=/c/abc")
@@ -92,9 +98,11 @@ def test_rq17_twenty_wrong_passwords_lock_that_name_out_there(ada: User, setting
     client = Client(HTTP_HOST=HOST)
     for _ in range(3):
         answer = client.post("/sign-in", {"username": "ada", "password": "wrong"})
-    answer = client.post("/sign-in", {"username": "ada", "password": "correct horse"})
+    fields = {"username": "ada", "password": "correct horse", "next": "/c/abc"}
+    answer = client.post("/sign-in", fields)
     assert answer.status_code == 429
     assert b"Too many wrong passwords" in answer.content
+    assert b'name="next" value="/c/abc"' in answer.content
 
 
 @pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::{:x}"])

@@ -58,6 +58,7 @@ def sums() -> tuple[int, int]:
 
 
 def test_a_turn_that_is_stopped_is_estimated(account: ChannelAccount) -> None:
+    """Also in its own usage, which clients get: the provider has reported none."""
     write(account, "long", 1)
     until(lambda: RunEvent.objects.filter(data__contains="before").exists())
     write(account, "/stop", 2)
@@ -68,16 +69,19 @@ def test_a_turn_that_is_stopped_is_estimated(account: ChannelAccount) -> None:
     prompt, answer = sums()
     assert prompt > 100
     assert answer == 2
+    assert (run.usage["prompt_tokens"], run.usage["completion_tokens"]) == (prompt, answer)
 
 
 def test_calls_that_are_cut_or_refused_count_their_tokens(
     account: ChannelAccount,
 ) -> None:
     write(account, "cut", 1)
-    assert ended("cut").state == Run.State.FAILED
+    run = ended("cut")
+    assert run.state == Run.State.FAILED
     prompt, answer = sums()
     assert prompt > 100
     assert answer == 4
+    assert run.usage["total_tokens"] == prompt + answer
     write(account, "refuse", 2)
     assert ended("refuse").state == Run.State.FAILED
     assert sums() == (prompt, answer)

@@ -117,7 +117,6 @@ async def test_an_answer_is_streamed_between_its_start_and_end(events: Events) -
         *("message_start", "thinking", "message_end"),
         *("message_start", "text", "text", "message_end"),
     ]
-    assert it.usage == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     assert it.finish_reason == "length"
     assert model.closed == 1
 

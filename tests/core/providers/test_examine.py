@@ -250,7 +250,9 @@ async def test_a_server_that_is_off_or_unknown_is_said(
 ) -> None:
     await server.stop()
     result = await examined(row(server), "m")
-    assert "Nothing answers at 127.0.0.1:" in texts(result, "base_url")
+    said = texts(result, "base_url")
+    assert "Nothing answers at 127.0.0.1:" in said
+    assert "host.docker.internal" in said
 
     async def resolve(host: str, port: int) -> list[str]:
         raise OSError(8, "unknown")
@@ -300,6 +302,7 @@ async def test_a_certificate_that_is_not_trusted_is_said(
     port = server.runner.addresses[-1][1]
     result = await examined(row(server, base_url=f"https://127.0.0.1:{port}/v1"), "m")
     assert "The certificate of 127.0.0.1" in texts(result, "base_url")
+    assert "SSL_CERT_FILE" in texts(result, "base_url")
     assert server.requests == []
 
 

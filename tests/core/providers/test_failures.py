@@ -1,6 +1,7 @@
 """Failures of model calls: the servers' own error bodies, each with its code."""
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -338,6 +339,13 @@ def test_each_error_response_has_one_code(
 )
 def test_each_connection_error_has_one_code(error: BaseException, code: str) -> None:
     assert classify(exception=error).code == code
+
+
+def test_an_advice_that_names_a_setting_names_the_admin_too() -> None:
+    """A model that was chosen in the browser has no setting: its owner looked for one in vain."""
+    advice = [kind.owner for kind in KINDS.values() if re.search("GATEWAY_|LLM_", kind.owner)]
+    assert advice
+    assert all("admin" in each for each in advice), advice
 
 
 def test_every_kind_has_words_for_all() -> None:

@@ -47,6 +47,7 @@ OF_CONTAINERS = {
     "build": "the clone is the image",
     "cap_drop": "processes have the rights of their user",
     "init": "this process reaps",
+    "extra_hosts": "the machine is this one",
     "networks": "loopback",
     "read_only": "the clone is read-only where another user runs it",
     "security_opt": "processes have the rights of their user",

@@ -98,6 +98,7 @@ def test_a_command_before_the_first_start_names_the_one_that_helps(tmp_path: Pat
     refused = manage("sign_in_link", env=env)
     assert refused.returncode == 1
     assert refused.stdout.startswith("The database does not answer as it should: no such table")
+    assert f"It is {tmp_path}/gateway.sqlite3: if your gateway has another one" in refused.stdout
     assert "`.venv/bin/python manage.py migrate` first" in refused.stdout
     assert refused.stdout.count("\n") == 1
     assert "Traceback" in manage("sign_in_link", "--traceback", env=env).stdout
@@ -372,6 +373,30 @@ def test_a_proxy_without_an_address_stops_the_start(
         environment.proxies("GATEWAY_TRUSTED_PROXIES")
     monkeypatch.setenv("GATEWAY_TRUSTED_PROXIES", "10.0.0.5/8, ::1, *")
     assert environment.proxies("GATEWAY_TRUSTED_PROXIES") == ["10.0.0.0/8", "::1", "*"]
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("localhost:11434/v1", "like http://127.0.0.1:11434/v1"),
+        ('"http://10.0.0.5/v1"', "like http://127.0.0.1:11434/v1"),  # Docker keeps the quotes
+        ("http://10.0.0.5:99999/v1", "like http://127.0.0.1:11434/v1"),
+        ("https://llm.example/v1/chat/completions", "without /chat/completions"),
+    ],
+)
+def test_a_model_server_without_an_address_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, given: str, wrong: str
+) -> None:
+    """Each turn failed, without the word that would have helped."""
+    for name in ("GATEWAY_MODEL_URL", "LLM_BASE_URL"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, given)
+            with pytest.raises(ImproperlyConfigured, match=f"GATEWAY_MODEL_URL must .*{wrong}"):
+                environment.server("GATEWAY_MODEL_URL")
+    monkeypatch.setenv("GATEWAY_MODEL_URL", " https://llm.example/v1/ ")
+    assert environment.server("GATEWAY_MODEL_URL") == "https://llm.example/v1"
+    monkeypatch.setenv("GATEWAY_MODEL_URL", "")
+    assert environment.server("GATEWAY_MODEL_URL") == ""
 
 
 def test_a_port_that_is_none_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,7 @@ def test_the_models_of_the_provider_are_listed(page: Client, server: Model) -> N
         ({"key": "sk-ö"}, "key", "a character that no key has"),
         ({"base_url": NOTHING_THERE}, "base_url", "Nothing answers at 127.0.0.1:9"),
         ({"base_url": ""}, "base_url", "An address is needed"),
+        ({"base_url": "https://x.example/v1/models"}, "base_url", "Leave out /models"),
         ({"base_url": "ftp://example.com"}, "base_url", "http:// or https://"),
         ({"base_url": "http://169.254.169.254/v1"}, "base_url", "never asked"),
         ({"allow_private": ""}, "base_url", "inside your network"),
@@ -132,7 +133,8 @@ def test_a_second_model_of_the_same_server_keeps_the_key_and_goes_before_the_fir
     page: Client, server: Model
 ) -> None:
     posted(page, given(server))
-    assert posted(page, given(server, key="", model="large")) == {"next": "/first-run/message"}
+    again = given(server, key="", model="large", base_url=f"{server.url}/")
+    assert posted(page, again) == {"next": "/first-run/message"}
     assert chain() == ["large", "small"]
     assert ModelProvider.objects.filter(from_environment=False).count() == 1
     posted(page, given(server, key="", model="small"))

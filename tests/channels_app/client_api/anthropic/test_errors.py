@@ -14,6 +14,7 @@ from channels_app.client_api.anthropic import errors
 from channels_app.client_api.anthropic.endpoints import AnthropicEndpoint
 from channels_app.client_api.by_version import by_version
 from channels_app.client_api.run_adapter import Failure
+from tests.redteam import gateway_data
 
 Json = dict[str, Any]
 
@@ -81,6 +82,16 @@ async def test_w30_a_thread_is_refused_with_its_code() -> None:
     """[W30] After which the official clients send the whole conversation."""
     _, _, body = await refused(RefusedError(400, "thread is not supported.", field="thread"))
     assert body["error"]["details"]["error_code"] == "thread_unsupported_request"
+
+
+async def test_w32_a_wrong_base_url_is_told_the_address_that_is_meant() -> None:
+    """[W32] Of a client whose base URL holds the call; its batches are not there."""
+    for path, more in (("v1/messages", " The address is /v1/messages: check"), ("batches", "")):
+        found = await gateway_data.call(
+            "GET", f"/v1/messages/{path}", b"", {"host": gateway_data.HOST}
+        )
+        message = orjson.loads(found.body)["error"]["message"]
+        assert message.startswith(f"There is no GET here.{more}")
 
 
 @pytest.mark.parametrize(("name", "answers"), [(b"Anthropic-Version", "a"), (b"accept", "b")])

@@ -7,6 +7,7 @@ import pytest
 from django.db import OperationalError
 
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
+from channels_app.intake import choosing
 from channels_app.rendering import follow_run
 from core.database.transactions import close_pool, in_thread
 from core.files import storage
@@ -75,7 +76,13 @@ async def test_an_unexpected_failure_has_the_shape_of_its_endpoint(
         ("/v1/v1/messages", "/v1/messages"),
         ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
         ("/v1/chat/completions/", "/v1/chat/completions"),
-        ("/v1/completions", ""),
+        ("/v1//chat/completions", "/v1/chat/completions"),
+        ("/v1/chat/completions/chat/completions", "/v1/chat/completions"),
+        ("/v1/chat/completions/v1/models", "/v1/models"),
+        ("/api/v1/models", "/v1/models"),
+        ("/api/chat/completions", "/v1/chat/completions"),
+        ("/openai/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/threads/1/messages", ""),
         ("/v1/none/", ""),
         ("/audio/none", ""),
     ],
@@ -87,3 +94,18 @@ async def test_a_wrong_base_url_is_told_the_address_that_is_meant(path: str, mea
     assert (found.status, error["code"]) == (404, "not_found")
     more = f" The address is {meant}: check the client's base URL." if meant else ""
     assert error["message"] == f"There is no GET here.{more}"
+
+
+def test_a_model_that_is_none_is_told_where_the_names_are() -> None:
+    """[RO2] Many clients come with a name of OpenAI's. They know the first sentence."""
+    said = str(choosing.refusal("either", "gpt-4o"))
+    assert said.startswith("The model `gpt-4o` does not exist. ")
+    assert "GET /v1/models" in said
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/completions", "/v1/engines/x/completions"])
+async def test_a_client_of_plain_completions_is_told_the_api_to_choose(path: str) -> None:
+    found = await gateway_data.call("GET", path, b"", {"host": gateway_data.HOST})
+    error = orjson.loads(found.body)["error"]
+    assert found.status == 404
+    assert error["message"].startswith("There is no GET here. Use /v1/chat/completions:")
