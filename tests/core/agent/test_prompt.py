@@ -382,6 +382,20 @@ def test_the_instructions_are_those_of_the_version_that_the_run_began_with(
 
 
 @pytest.mark.usefixtures("woken")
+def test_a_picture_without_words_stays_in_the_history(
+    say: Say, answer: Callable[..., Message]
+) -> None:
+    """One in a data URL, which waits for no description; the person sees no words with it."""
+    models(3000)
+    shown = say("", media=[{"kind": "image", "url": "data:image/png;base64,AA=="}])
+    answer(shown, "A cat.")
+    made = prompt.prepare(say("What colour is it?"))
+    assert [each.text for each in made.earlier] == ["A cat.", "[image message received]"]
+    assert Message.objects.get(run=shown, role="user").data["said"] == ""
+    assert shown.text == ""
+
+
+@pytest.mark.usefixtures("woken")
 def test_a_model_without_tools_is_told_the_date_where_its_person_is(
     say: Say, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
