@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
@@ -403,7 +404,7 @@ def test_a_model_without_tools_is_told_the_date_where_its_person_is(
     settings.LLM_SYSTEM_PROMPT = "Be kind."
     run = say("x")
     run.user.time_zone = "Pacific/Kiritimati"
-    monkeypatch.setattr(prompt.timezone, "now", lambda: datetime(2026, 11, 28, 11, tzinfo=UTC))
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 28, 11, tzinfo=UTC))
     made, able = prompt.prepare(run), model_of(context_tokens=8192)
     unable = replace(able, can_call_tools=False)
     dated = "Be kind.\n\nToday is Sunday, 2026-11-29."
