@@ -393,13 +393,6 @@ async def test_an_upload_that_the_disk_cannot_take_is_507_and_leaves_nothing(
     assert bytes_on_disk() == before
 
 
-def test_an_agent_gets_the_reason_when_the_disk_is_full(eve: User, no_space: None) -> None:
-    session = inbox.open_session(user=eve, account=_http())
-    arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
-    with pytest.raises(NotSentError, match=str(storage.NOT_STORED)):
-        server.given_file(eve, session, arguments)
-
-
 def test_a_message_is_answered_though_the_disk_cannot_take_its_file(
     worker: Worker, say: Say, script: Any, no_space: None
 ) -> None:
