@@ -98,7 +98,7 @@ class Prompt:
     ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
     ``has_more``: not all of it was read. ``pictures``: data URLs, by the id of the message of the
     history that has them. ``left_out``: how many messages the last :meth:`fitted` left out, at
-    least. ``today``: a sentence with the date.
+    least. ``time_zone``: that of the person, for the date.
     """
 
     system: ChatMessage
@@ -112,7 +112,7 @@ class Prompt:
     pictures: Mapping[int, Sequence[str]] = field(default_factory=dict)
     left_out: int = 0
     most_answer: int | None = None
-    today: str = ""
+    time_zone: str = ""
     _sizes: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -144,9 +144,11 @@ class Prompt:
         if self.own:
             return [*self.before_own, *self.own_within(capacity, added), *added]
         system, fixed = self.system, self.system_tokens + capacity.tools
-        if capacity.with_date and self.today:
-            system = {**system, "content": f"{system['content']}\n\n{self.today}"}
-            fixed += estimate(self.today)
+        if capacity.with_date:
+            zone = stored_zone(self.time_zone or timezone.get_default_timezone_name())
+            today = TODAY.format(date=timezone.now().astimezone(zone))
+            system = {**system, "content": f"{system['content']}\n\n{today}"}
+            fixed += estimate(today)
         new = tokens_of(self.current, pictures=False)
         most = capacity.window - min(capacity.answer, LEAST_ANSWER) - fixed
         if new > most:
@@ -250,7 +252,6 @@ def prepare(
         if said is not own:
             rules = "\n\n".join([rules, *given])
         own = said
-    zone = stored_zone(run.user.time_zone or timezone.get_default_timezone_name())
     made = Prompt(
         system={"role": "system", "content": rules},
         current={"role": "user", "content": content(run, pictures)},
@@ -258,7 +259,7 @@ def prepare(
         own=own,
         is_alone=is_alone,
         may_shorten=bool(run.options.get("may_shorten")),
-        today=TODAY.format(date=timezone.now().astimezone(zone)),
+        time_zone=run.user.time_zone,
     )
     assistant = known.assistants.get(run.assistant_id)
     made.most_answer = assistant.max_output_tokens if assistant is not None else None

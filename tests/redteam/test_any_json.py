@@ -344,7 +344,7 @@ FULL: dict[str, Any] = {
 # Kept as they came and cleaned afterwards (Telegram repeats what is refused; an agent's terminal
 # prints anything), or no JSON for us.
 TAKEN_AS_THEY_ARE = {"telegram", "mcp", "code", "upload"}
-# What the tools of a client have printed is cleaned, too.
+# The results of tools of a client, which are cleaned too.
 RESULTS = {
     "openai": ("messages[2].content",),
     "responses": ("input[2].output", "input[4].output", "input[6].output"),

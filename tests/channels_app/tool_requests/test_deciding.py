@@ -112,7 +112,7 @@ def goes_on(run: Run) -> bool:
 
 
 @pytest.mark.parametrize("gone", ["demoted", "off", "deleted"])
-def test_a_question_to_somebody_who_is_no_owner_any_more_is_asked_of_another(
+def test_a_question_to_a_former_owner_is_asked_of_another(
     put: Put, owner: User, ada: User, gone: str
 ) -> None:
     """It waited until it expired. A person's own question stays theirs."""

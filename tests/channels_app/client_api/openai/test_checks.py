@@ -85,7 +85,7 @@ BIN = "a\x00b\ud800"
         {"input": [{"type": "custom_tool_call_output", "output": [{"text": BIN}]}]},
     ],
 )
-def test_what_a_clients_tool_has_printed_is_cleaned(body: Json) -> None:
+def test_the_result_of_a_clients_tool_is_cleaned(body: Json) -> None:
     """[RO11] In each protocol. A terminal prints anything, and the next request has it again."""
     raw = json.dumps(body).encode()
     assert chat_messages.parse_body(raw) == json.loads(
