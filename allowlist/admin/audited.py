@@ -168,9 +168,15 @@ class DeletedInParts(AuditedAdmin[M], Generic[M]):
                 self.delete_model(request, obj)
 
 
-def disable_servers_of(request: HttpRequest, row: User | Assistant) -> None:
+def disable_servers_of(
+    page: AuditedAdmin[Any], request: HttpRequest, row: User | Assistant
+) -> None:
     """Disable the MCP servers that only a row may use which is to be deleted, and say so."""
-    for server in servers.disable_without(row):
+    with atomic_write(joins=True):
+        disabled = servers.disable_without(row)
+        for server in disabled:
+            page.record(request, "changed", server, {"enabled": [True, False]})
+    for server in disabled:
         words = (
             f"The MCP server {server} was disabled: only {visible_line(str(row), 60)} could use it."
         )

@@ -323,7 +323,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
 
     def remove_before(self, request: HttpRequest, obj: User) -> None:
         """Disable the MCP servers of this person alone before all that names them goes."""
-        disable_servers_of(request, obj)
+        disable_servers_of(self, request, obj)
         super().remove_before(request, obj)
 
     def stop(self, obj: User) -> None:

@@ -8,15 +8,16 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
 
-from channels_app.asgi import images
+from channels_app.asgi import http, images
 from channels_app.asgi.fields import data_url_flaw
 from channels_app.asgi.http import RefusedError
 from core.lib.ids import is_public_id
-from core.lib.text import is_clean
+from core.lib.text import clean, is_clean
 
 Json = dict[str, Any]
 
@@ -118,6 +119,45 @@ def tool_result(value: Json, field: str, called: set[str]) -> Json:
         raise refused("answers no tool call before it", f"{field}.tool_call_id")
     content = parts(value.get("content"), f"{field}.content", with_pictures=False)
     return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def parse_body(data: bytes) -> Json:
+    """Parse a request with a client's history. Raises RefusedError 400.
+
+    NUL and the like are taken out of what the client's tools have printed: a refusal would meet
+    each later request, too, which has the same result in it.
+    """
+    return http.parse_object(data, clean=clean_results)
+
+
+def clean_results(body: Any) -> None:
+    """Clean the texts in the results of a client's tools."""
+    for item in items_of(body):
+        kind = str(item.get("type", ""))
+        is_output = kind.endswith("_output") or kind.startswith("tool-") or kind == "dynamic-tool"
+        name = "output" if is_output else "content"
+        if name in item and (is_output or item.get("role") == "tool" or kind == "tool_result"):
+            item[name] = cleaned(item[name])
+
+
+def items_of(body: Any) -> Iterator[Json]:
+    """Yield the messages of a client's history, in each protocol, and their parts."""
+    histories = (body.get("messages"), body.get("input")) if isinstance(body, dict) else ()
+    for item in chain.from_iterable(each for each in histories if isinstance(each, list)):
+        if isinstance(item, dict):
+            yield item
+            for held in (item.get("content"), item.get("parts")):
+                if isinstance(held, list):
+                    yield from (each for each in held if isinstance(each, dict))
+
+
+def cleaned(value: Any) -> Any:
+    """Return a JSON value with clean texts; keys stay."""
+    if isinstance(value, str):
+        return value if is_clean(value) else clean(value)
+    if isinstance(value, list):
+        return [cleaned(each) for each in value]
+    return {k: cleaned(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def parts(

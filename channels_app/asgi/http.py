@@ -143,10 +143,15 @@ class Request:
         return key
 
 
-def parse_object(data: bytes) -> dict[str, Any]:
-    """Parse a body as a JSON object. Raises RefusedError 400."""
+def parse_object(data: bytes, *, clean: Callable[[Any], None] | None = None) -> dict[str, Any]:
+    """Parse a body as a JSON object. Raises RefusedError 400. ``clean`` takes out of it some of
+    what not every database can store.
+    """
     try:
-        value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH)
+        value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH, storable=clean is None)
+        if clean is not None:
+            clean(value)
+            strict_json.check_storable(value)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, error.sentence, field=error.field or "body") from error
     if not isinstance(value, dict):

@@ -26,6 +26,7 @@ from channels_app.base import (
     ChannelError,
     Deletes,
     Edits,
+    FileKind,
     MayNotPush,
     OpensTopics,
     OutgoingFile,
@@ -48,6 +49,7 @@ PATIENCE = 0.8
 UPLOAD_SECONDS = 900.0
 FILES = frozenset({"photo", "document"})
 EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+PHOTOS = EXTENSIONS.keys() - {"image/gif"}  # a platform would show its first picture alone
 
 
 def opened(row: ChannelAccount) -> Account:
@@ -244,12 +246,19 @@ def outgoing(delivery: Delivery) -> OutgoingFile | None:
     except OSError:
         return None
     return OutgoingFile(
-        kind="audio" if row.content_type.startswith("audio/") else "document",
+        kind=kind_of(row.content_type),
         name=row.name,
         content=content,
         content_type=row.content_type,
         caption=payload.get("caption", ""),
     )
+
+
+def kind_of(content_type: str) -> FileKind:
+    """Return how a platform is to show a file."""
+    if content_type in PHOTOS:
+        return "photo"
+    return "audio" if content_type.startswith("audio/") else "document"
 
 
 def link_text(delivery: Delivery) -> str:
@@ -275,7 +284,7 @@ def picture(delivery: Delivery, number: int) -> OutgoingFile | None:
     except binascii.Error:
         return None
     return OutgoingFile(
-        kind="photo" if content_type in EXTENSIONS else "document",
+        kind=kind_of(content_type),
         name=f"image-{number + 1}.{EXTENSIONS.get(content_type, 'bin')}",
         content=content,
         content_type=content_type,

@@ -38,6 +38,7 @@ from core.providers.catalogue import ModelInfo, window_of
 logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
+SILENT = "No word is heard in it."
 UNOPENED = "A picture could not be opened; please send it as JPEG or PNG."
 FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
 LONGEST_WAIT = 30.0
@@ -512,7 +513,9 @@ async def in_words(
             note = UNOPENED if describer.is_needless and not description else ""
             return replace(medium, description=description, note=note)
         if medium.kind == "audio":
-            return replace(medium, transcript=await heard(stored, describer))
+            transcript = await heard(stored, describer)
+            is_silent = not transcript and transcribe.is_available()
+            return replace(medium, transcript=transcript, note=SILENT if is_silent else "")
         if medium.kind == "video":
             return await seen(medium, stored, describer, is_seen=is_seen)
         if stored.size <= READ_AT_ONCE_BYTES:

@@ -38,8 +38,9 @@ The user's open sessions: id, title, channel, and which one is yours. Results al
 it was chosen when you were started, and no argument changes it."""
 WAIT_FOR_REPLY = """\
 Wait for the user's next message in your session and return it. Ask your question with send_result \
-first. Answers {"status": "success", "text": "…"}, or {"status": "timeout"} when the user has not \
-written in time: then go on without, or wait again."""
+first. Answers {"status": "success", "text": "…"}, and "media" with the names of \
+files, of which you get no content, also not of a voice message: ask for words then. Or {"status": \
+"timeout"} when the user has not written in time: then go on without, or wait again."""
 
 
 class Arguments(BaseModel):

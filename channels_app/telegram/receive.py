@@ -28,7 +28,7 @@ from core.database.transactions import AWAY, atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import is_number, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
     message = update.message
     if not (message.album and message.is_group):
         meant = understand(message, bot=bot)
-        if not meant.addressed:
+        if not (meant.addressed or stops_own_answer(row, message, meant)):
             return "not addressed"
         return receive_draft(row, update, meant, raw=raw)
     with atomic_write(joins=True):
@@ -274,11 +274,41 @@ def with_answer_to_others(
     """
     if not meant.is_answer or meant.quoted is None:
         return meant.text
-    sender = permissions.Sender(row, "im", str(message.sender.id), group=str(message.chat))
-    user = permissions.decide(sender=sender, now=timezone.now()).user
+    user = known_sender(row, message)
     if user is None:
         return meant.text
-    own = ChatSession.objects.filter(
+    own = session_of(row, message, user)
+    # Two statements: for one with a join PostgreSQL may read all deliveries.
+    sent = Delivery.objects.filter(session=own, external_message_id=str(meant.quoted.id))
+    is_own = own is not None and sent.exists()
+    return meant.text if is_own else with_quote(meant.quoted, meant.text)
+
+
+def stops_own_answer(
+    row: ChannelAccount, message: updates.TelegramMessage, meant: Addressed
+) -> bool:
+    """Return whether a message is ``/stop`` without the bot's name while the bot answers its
+    sender: Telegram's apps leave it out in a group with one bot.
+    """
+    command = command_of(message, meant)
+    if command is None or command.name != "stop":
+        return False
+    user = known_sender(row, message)
+    own = session_of(row, message, user) if user is not None else None
+    return own is not None and Run.objects.filter(session=own, state__in=Run.OPEN).exists()
+
+
+def known_sender(row: ChannelAccount, message: updates.TelegramMessage) -> User | None:
+    """Return the person in a group who may write to the bot there."""
+    sender = permissions.Sender(row, "im", str(message.sender.id), group=str(message.chat))
+    return permissions.decide(sender=sender, now=timezone.now()).user
+
+
+def session_of(
+    row: ChannelAccount, message: updates.TelegramMessage, user: User
+) -> ChatSession | None:
+    """Return a person's own conversation where a message was written."""
+    return ChatSession.objects.filter(
         account=row,
         chat=str(message.chat),
         thread=str(message.thread or ""),
@@ -286,10 +316,6 @@ def with_answer_to_others(
         closed_at__isnull=True,
         for_agent=False,
     ).first()
-    # Two statements: for one with a join PostgreSQL may read all deliveries.
-    sent = Delivery.objects.filter(session=own, external_message_id=str(meant.quoted.id))
-    is_own = own is not None and sent.exists()
-    return meant.text if is_own else with_quote(meant.quoted, meant.text)
 
 
 def quoted_media(

@@ -67,6 +67,11 @@ def decider_of(run: Run, question: Asked) -> User | None:
     """Return who is asked: the person, or an owner, before others one who can be written to."""
     if question.of_person or run.user.is_owner:
         return run.user
+    return owner_to_ask()
+
+
+def owner_to_ask() -> User | None:
+    """Return an owner, before others one who can be written to."""
     owners = notices.owners()
     return next((each for each in owners if notice_targets.of(each)), owners[0] if owners else None)
 

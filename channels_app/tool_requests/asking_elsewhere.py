@@ -1,5 +1,6 @@
 """Ask a question in the next place when its delivery has failed: still in one place, since it moves
-only when it was surely not shown in the first one.
+only when it was surely not shown in the first one. One to somebody who is no owner any more goes to
+another owner.
 """
 
 from collections.abc import Iterable
@@ -18,17 +19,36 @@ AT_ONCE = 1000
 FAILED = "failed"
 
 
-ASKED = Instances(lambda: tool_calls.waiting().exclude(asked_of=None)[:AT_ONCE])
+ASKED = Instances(lambda: tool_calls.waiting()[:AT_ONCE])
 
 
 def look() -> None:
-    """Move the questions whose delivery has failed. A chore."""
+    """Move the questions whose delivery has failed, or that lost their owner. A chore."""
     calls = {}
     for call in ASKED.all():
-        assert call.asked_of is not None  # noqa: S101 - for the type checker
-        calls[asking.key_of(call, call.asked_of)] = call
+        if is_left(call):
+            hand_over(call)
+        elif call.asked_of is not None:
+            calls[asking.key_of(call, call.asked_of)] = call
     for delivery in not_shown(calls) if calls else ():
         move(calls[delivery.dedupe_key], delivery)
+
+
+def is_left(call: ToolCall) -> bool:
+    """Return whether a question to an owner was put to somebody who is none, or to no one."""
+    user, is_own = call.asked_of, call.of_person or call.kind != ToolCall.Kind.YES
+    return not is_own and (user is None or not (user.is_owner and user.is_active))
+
+
+def hand_over(call: ToolCall) -> None:
+    """Ask another owner, if there is one."""
+    with atomic_write():
+        row, user = tool_calls.locked(call), asking.owner_to_ask()
+        if row is None or row.state != ToolCall.State.WAITING or user is None or not is_left(row):
+            return
+        row.asked_of = user
+        row.save(update_fields=["asked_of"])
+        asking.put(row, user)
 
 
 def not_shown(keys: Iterable[str]) -> QuerySet[Delivery]:

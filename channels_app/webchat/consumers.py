@@ -580,6 +580,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.show_published(principal, frame["notice"])
             elif frame["kind"] == "assistant":
                 await self.tell({"type": "assistant", "session_id": frame["session"]})
+            elif frame["kind"] == "chats":
+                await self.tell({"type": "chats"})
         for run_id, said in by_run.items():
             if not self.following.is_over(run_id):
                 await self.relay_events(run_id, said)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from html import escape
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import nh3
 from linkify_it import LinkifyIt
@@ -37,6 +37,7 @@ HOST_IN_TEXT: Final = re.compile(
     r"((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
 MAILBOX_IN_TEXT: Final = re.compile(r"(?<![\w.+%-])[\w.+%-]+@[\w.-]*\w")
+RECIPIENTS: Final = {"to", "cc", "bcc"}
 LONGEST_TEXT: Final = 200  # of a link; in a longer one no host is looked for
 # Invisible characters: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -104,12 +105,15 @@ def is_allowed(href: str) -> bool:
 
 def real_host(*, text: str, href: str) -> str:
     """Return the host of ``href`` when ``text`` looks like another address, or is very long, else
-    ``""``. Of an e-mail address it is all.
+    ``""``. Of an e-mail address it is all, with further recipients.
 
     A punycode host is returned too: its Unicode form may imitate another one.
     """
     if href[:7].lower() == "mailto:":
-        mailbox = unquote(href[7:].partition("?")[0])
+        first, _, query = href[7:].partition("?")
+        fields = parse_qsl(query.replace("+", "%2B"))
+        more = [value for name, value in fields if name.lower() in RECIPIENTS]
+        mailbox = ", ".join([unquote(first), *more])
         named = MAILBOX_IN_TEXT.findall(INVISIBLE.sub("", text).lower())
         return mailbox if named and mailbox.lower() not in named else ""
     host = _host(href)

@@ -492,14 +492,7 @@ def start_run(
             ),
         },
     )
-    said = Message(
-        session=session,
-        run=run,
-        role="user",
-        text=text,
-        tokens=estimate(text),
-        data={"media": run.route["media"]},
-    )
+    said = said_in(run)
     session.last_message_at = now
     changes: dict[str, object] = {"last_message_at": now}
     if not session.title:  # else its person may change it at this moment
@@ -513,6 +506,23 @@ def start_run(
     )
     wakeups.run(run.pk)
     return run
+
+
+def said_in(run: Run) -> Message:
+    """Return what a run is asked as a message of its conversation. Media without words are one,
+    too: with no text, those who ask about them later would ask about nothing.
+    """
+    media = run.route["media"]
+    text = run.text or "\n".join(f"[{item['kind']} message received]" for item in media)
+    shown = {} if run.text else {"said": ""}
+    return Message(
+        session=run.session,
+        run=run,
+        role="user",
+        text=text,
+        tokens=estimate(text),
+        data={"media": media, **shown},
+    )
 
 
 def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:

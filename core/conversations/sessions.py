@@ -8,10 +8,11 @@ from django.utils import timezone
 
 from core.conversations import runs
 from core.database import dependents, text_search
-from core.database.transactions import atomic_write
+from core.database.transactions import after_commit, atomic_write
 from core.files import storage
 from core.lib.text import one_line
 from core.models import ChatSession, Message, Run, StoredFile, User
+from core.signals import pubsub
 
 TITLE_CHARACTERS = 200
 EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
@@ -98,6 +99,7 @@ def rename(*, session: ChatSession, title: str) -> str:
     if title:
         with atomic_write():
             ChatSession.objects.filter(id=session.id).update(title=title)
+            tell_pages(session.user_id)
     return title or session.title
 
 
@@ -124,6 +126,12 @@ def delete(*, session: ChatSession) -> None:
     dependents.remove(ChatSession.objects.filter(pk=session.pk))
     for file in stored:
         (storage.folder() / file.path).unlink(missing_ok=True)
+    tell_pages(session.user_id)
+
+
+def tell_pages(user_id: int) -> None:
+    """Let a person's open pages read their list of chats again, after the commit."""
+    after_commit(pubsub.publish, [{"keys": [f"user:{user_id}"], "kind": "chats"}])
 
 
 def in_turns(rows: Iterable[M]) -> list[list[M]]:

@@ -104,6 +104,11 @@ def accepted(name: str, beginning: bytes) -> str:
     return f"{stem or name}.{found}" if found else name
 
 
+def is_available() -> bool:
+    """Return whether recordings are transcribed at all."""
+    return bool(settings.TRANSCRIPTION_MODEL) or can_listen()
+
+
 def can_listen() -> bool:
     """Return whether the extra ``voice`` is installed."""
     return find_spec("faster_whisper") is not None and weights() is not None

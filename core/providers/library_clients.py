@@ -5,11 +5,13 @@ follows no redirect and bounds what a server may send. Importing this module cos
 to 110 MB; ``vendors.Library`` does it on the first call.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import aiohttp
 import httpx2
+import orjson
 from pydantic_ai.models import Model
 
 from core.lib.safe_fetch import RefusedAddressError
@@ -24,10 +26,15 @@ from core.providers.vendors import allowed_of
 PAGES = {"text/html", "application/xhtml+xml"}
 TIMEOUT = 24 * 60 * 60.0  # ours are in AgentLibrary
 MOST_MODELS = 100
+NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
 
 
 class Transport(CheckedTransport):
     """Sends the requests of a vendor's package."""
+
+    def __init__(self, info: ProviderInfo) -> None:
+        super().__init__(allowed_of(info))
+        self._body = AnthropicBody if info.kind == ModelProvider.Kind.ANTHROPIC else Body
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return a response whose body is still to be read. Raises httpx2.TransportError."""
@@ -39,13 +46,18 @@ class Transport(CheckedTransport):
         if wrong is not None:
             answer.close()
             raise httpx2.RemoteProtocolError("no model server") from wrong
-        return httpx2.Response(answer.status, headers=answer.raw_headers, stream=Body(answer))
+        return httpx2.Response(answer.status, headers=answer.raw_headers, stream=self._body(answer))
 
 
 class Body(CheckedBody):
     """The body of a response: of an error a bounded part, of a stream bounded lines."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self.pieces()) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
         left = BODY_BYTES
         unended = 0
         with as_read_errors():
@@ -64,6 +76,39 @@ class Body(CheckedBody):
                 yield piece
 
 
+class AnthropicBody(Body):
+    """A stream to which is added what some compatible servers leave out, and the package needs."""
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        rest, is_named = b"", False
+        async with aclosing(super().pieces()) as pieces:
+            async for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                for number, line in enumerate(lines):
+                    lines[number] = completed(line, is_named=is_named) + b"\n"
+                    is_named = line.startswith(b"event:") or (is_named and bool(line.strip()))
+                yield b"".join(lines)
+        yield completed(rest, is_named=is_named)
+
+
+def completed(line: bytes, *, is_named: bool) -> bytes:
+    """Return a line of Anthropic's stream: the data of an event after its name, which the package
+    passes over without one, and with a usage, without which it fails. Zeros are no report.
+    """
+    try:
+        event = orjson.loads(line[5:] if line.startswith(b"data:") else b"")
+    except ValueError:
+        return line
+    if not isinstance(event, dict):
+        return line
+    kind = str(event.get("type", ""))
+    holder = {"message_start": event.get("message"), "message_delta": event}.get(kind)
+    if isinstance(holder, dict) and not isinstance(holder.get("usage"), dict):
+        holder["usage"] = NO_USAGE
+        line = b"data: " + orjson.dumps(event)
+    return line if is_named else b"event: " + kind.encode() + b"\n" + line
+
+
 def misplaced(answer: aiohttp.ClientResponse) -> NoStreamError | None:
     """Return why a response cannot be that of a model server; None when it can."""
     if 300 <= answer.status < 400:
@@ -78,7 +123,7 @@ class VendorLibrary(AgentLibrary):
 
     def __init__(self, info: ProviderInfo, *, url: str, key: str) -> None:
         self._client = httpx2.AsyncClient(
-            transport=Transport(allowed_of(info)),
+            transport=Transport(info),
             timeout=TIMEOUT,
             follow_redirects=False,
             trust_env=False,

@@ -13,7 +13,8 @@ UNSEEN = "(There is a picture here that the model in use cannot see.)"
 REMEMBERED_SECONDS = 24 * 60 * 60
 # Statuses for an unsupported form of request; not a busy or broken server, nor a wrong key.
 REFUSALS = frozenset({"refused", "bad_request", "unprocessable", "unsupported"})
-refusals: TtlCache[tuple[int, str], str] = TtlCache(REMEMBERED_SECONDS)
+# (model, its name, its server) -> that it refuses pictures.
+refusals: TtlCache[tuple[int, str, str], str] = TtlCache(REMEMBERED_SECONDS)
 # Refusals of one picture, or of so many: of OpenAI (twice), Anthropic (four times), Google, vLLM
 # (three times), llama.cpp, DashScope (twice) and Groq. The model sees others.
 OF_PICTURES = re.compile(
@@ -37,7 +38,7 @@ def can_see(model: ModelInfo) -> bool:
         return bool(settings.LLM_IMAGES == "yes")
     if model.is_embedded or settings.VISION_MODEL:
         return False
-    return not refusals.get((model.id, model.name))
+    return not refusals.get(key_of(model))
 
 
 def remember_refusal(model: ModelInfo, error: ProviderError) -> None:
@@ -45,7 +46,12 @@ def remember_refusal(model: ModelInfo, error: ProviderError) -> None:
     just these.
     """
     if not OF_PICTURES.search(error.reason):
-        refusals.put((model.id, model.name), "refused")
+        refusals.put(key_of(model), "refused")
+
+
+def key_of(model: ModelInfo) -> tuple[int, str, str]:
+    """Return what a refusal is remembered for: at another address the same name may see."""
+    return model.id, model.name, model.provider.base_url
 
 
 def may_be_refusal(model: ModelInfo, error: ProviderError, messages: list[ChatMessage]) -> bool:

@@ -1,8 +1,10 @@
 """On a person's page: the export of their data, and the page that forgets them."""
 
+import logging
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from functools import partial
 from typing import IO, Any
 
@@ -30,6 +32,8 @@ from allowlist.unfinished_forgetting import left_behind
 from core.models import User
 from gateway_project.personal_data import exporting, forgetting
 from gateway_project.personal_data.targets import Archive
+
+logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 256 * 1024
 CLEANING = (
@@ -70,9 +74,13 @@ class PersonAdmin(UserAdmin):
         """Download all data of a person: a zip, made in a file that has no name on the disk."""
         person = chosen(request, pk)
         now = timezone.now()
-        file = tempfile.TemporaryFile(dir=settings.GATEWAY_HOME)  # noqa: SIM115 - closed when sent
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            exporting.export(person, Archive(archive), now=now)
+        try:
+            file = exported(person, now=now)
+        except OSError as error:
+            logger.exception("an export could not be written")
+            words = f"The export could not be written: {error.strerror or error}."
+            self.message_user(request, words, messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:core_user_change", args=[person.pk]))
         size = file.tell()
         file.seek(0)
         audit.record(
@@ -125,6 +133,18 @@ class PersonAdmin(UserAdmin):
                 request, "All is removed. Backups that were made before still have this person."
             )
         return HttpResponseRedirect(reverse("admin:core_user_changelist"))
+
+
+def exported(person: User, *, now: datetime) -> IO[bytes]:
+    """Return a zip with all data of a person, at its end. Raises OSError when the disk is full."""
+    file = tempfile.TemporaryFile(dir=settings.GATEWAY_HOME)  # noqa: SIM115 - closed when sent
+    try:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            exporting.export(person, Archive(archive), now=now)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def chosen(request: HttpRequest, pk: int) -> User:

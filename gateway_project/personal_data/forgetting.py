@@ -97,6 +97,7 @@ def remove(user: User, *, actor: str) -> None:
             f"The broker does not answer, so nothing was removed yet: {error}"
         ) from error
     number = user.pk
+    disable_servers(user, actor=actor)
     remove_rows(user)
     traces.blank_log_of_the_gone()
     # Rows that were written since, such as of the end of a run.
@@ -145,9 +146,21 @@ def remove_rows(user: User) -> None:
     for ids in in_parts(list(rows.values_list("pk", flat=True))):
         with atomic_write():
             RunEvent.objects.filter(run_id__in=ids).delete()
-    servers.disable_without(user)
     dependents.remove_before(user)
     dependents.remove(UnknownRequest.objects.filter(granted_user=user))
+
+
+def disable_servers(user: User, *, actor: str) -> None:
+    """Disable the MCP servers that only this person may use."""
+    with atomic_write():
+        for server in servers.disable_without(user):
+            audit.record(
+                actor=actor,
+                action="mcpserver.changed",
+                subject=f"mcpserver:{server.pk} {server}",
+                data={"enabled": [True, False]},
+                now=timezone.now(),
+            )
 
 
 def in_parts(ids: list[int]) -> Iterator[list[int]]:

@@ -54,7 +54,11 @@ def test_x58_the_page_counts_and_a_post_removes_all(browser: Client, row: Any) -
     name = row._meta.model_name
     assert actions()[-2:] == [f"{name}.deletion_begun", f"{name}.deleted"]
     # The MCP server of this person alone, which would be open to all.
-    assert McpServer.objects.get().enabled == (name != "user")
+    server = McpServer.objects.get()
+    assert server.enabled == (name != "user")
+    told = AuditEntry.objects.filter(subject=f"mcpserver:{server.pk} {server}")
+    off = {"enabled": [True, False]}
+    assert [each.data for each in told] == ([] if server.enabled else [off])
 
 
 @pytest.mark.parametrize("row", ["channelaccount"], indirect=True)

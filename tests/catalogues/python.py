@@ -69,6 +69,7 @@ LEFT = {
     "It was not delivered:",
     "Not yet:",
     "The file could not be read.",
+    "No word is heard in it.",
     "The model is busy (rate limit). Please try again in",
     "The rest of the budget for {when} is not enough for this message.",
     "The time is missing: give at, minutes or rule.",

@@ -132,7 +132,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         return [f"{each}: the default assistant" for each in rows if each.is_default]
 
     def delete_model(self, request: HttpRequest, obj: Assistant) -> None:
-        disable_servers_of(request, obj)
+        disable_servers_of(self, request, obj)
         super().delete_model(request, obj)
 
     @contextmanager

@@ -63,7 +63,7 @@ class Runs(Accepting, AgUiEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Accept a message, or answers to questions, and answer the run that comes of it."""
-        asked, seen = fields.read(http.parse_object(body)), self.last_seen()
+        asked, seen = fields.read(chat_messages.parse_body(body)), self.last_seen()
         self.thread, self.name, self.state = asked.thread, asked.run_id, asked.state
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allowlist.models import ApiKey
-from channels_app.asgi import http
+from channels_app.asgi import chat_messages
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
@@ -57,7 +57,7 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run."""
-        data = http.parse_object(body)
+        data = chat_messages.parse_body(body)
         self.asked = fields.read(data)
         if self.caller.user is None and len(self.asked.user) > MAX_SENDER:
             text = f"metadata.user_id is longer than {MAX_SENDER} characters."
@@ -104,7 +104,7 @@ class CountTokens(AnthropicEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Answer the tokens of a request that is not made."""
-        asked = fields.read(http.parse_object(body), counts=True)
+        asked = fields.read(chat_messages.parse_body(body), counts=True)
         await in_thread(models.named, self.caller, asked.model)
         headers = {"request-id": self.name_request()}
         await self.answer(200, {"input_tokens": fields.tokens(asked)}, headers)

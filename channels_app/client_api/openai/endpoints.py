@@ -3,7 +3,7 @@
 from django.conf import settings
 
 from allowlist.models import ApiKey
-from channels_app.asgi import http
+from channels_app.asgi import chat_messages, http
 from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
@@ -56,7 +56,7 @@ class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run."""
-        data = http.parse_object(body)
+        data = chat_messages.parse_body(body)
         self.asked = fields.read(data, keeps_system=self.caller.model_only)
         await self.accept(data, self.asked, sender="user")
 

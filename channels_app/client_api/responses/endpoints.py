@@ -5,7 +5,7 @@ import contextlib
 from dataclasses import replace
 from typing import Any
 
-from channels_app.asgi import event_stream, http
+from channels_app.asgi import chat_messages, event_stream
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.http import RefusedError
 from channels_app.client_api import acceptance
@@ -61,7 +61,7 @@ class Responses(InSession, ResponseEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run: streamed, whole, or at once (``background``)."""
-        data, caller, request = http.parse_object(body), self.caller, self.request
+        data, caller, request = chat_messages.parse_body(body), self.caller, self.request
         asked = fields.read(data)
         seen = self.seen()
         key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())

@@ -83,7 +83,7 @@ class Chat(Accepting, UiEndpoint):
         """Accept a message, and answer its run; or take a person's answers to questions, and answer
         the run that goes on.
         """
-        asked = fields.read(http.parse_object(body))
+        asked = fields.read(chat_messages.parse_body(body))
         self.chat = asked.chat
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):

@@ -611,6 +611,7 @@ const HANDLERS = {
   error: (chat, frame) => chat.error(frame),
   notice: (chat, frame) => chat.notice(frame),
   assistant: (chat, frame) => frame.session_id === chat.session && chat.picker.refresh(),
+  chats: (chat) => chat.sidebar.refresh(),
 };
 
 function sessionOfPath() {

@@ -16,12 +16,22 @@ SHORTEST = 5  # of names that are searched for by similarity: CEST is like West
 LONGEST = 64  # of names in the database of zones: about 30
 MOST = 10
 # UTC+7, GMT -3, +05:00. IANA's Etc/GMT+7 is seven hours behind: its sign is the other way round.
-HOURS = re.compile(r"(?:utc|gmt)?_?([+\-−])_?([0-9]{1,2})(?::?00)?")
+HOURS = re.compile(r"(?:utc|gmt)?_?([+\-−])_?([0-9]{1,2})(?::?([0-9]{2}))?")
+# IANA names only whole hours so; these places have the others, all year.
+PARTS_OF_HOURS = {
+    "+3:30": "Asia/Tehran",
+    "+4:30": "Asia/Kabul",
+    "+5:30": "Asia/Kolkata",
+    "+5:45": "Asia/Kathmandu",
+    "+6:30": "Asia/Yangon",
+    "+8:45": "Australia/Eucla",
+    "+9:30": "Australia/Darwin",
+    "-9:30": "Pacific/Marquesas",
+}
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return the zone of an IANA name, in any case and with spaces for "_", or of whole hours from
-    UTC.
+    """Return the zone of an IANA name, in any case and with spaces for "_", or of hours from UTC.
 
     Raises RuleError, with names that are like it.
     """
@@ -37,12 +47,15 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def zone_of_hours(wanted: str) -> str:
-    """Return the IANA name for a folded distance from UTC such as ``utc+7``; "" for none."""
+    """Return the IANA name for a folded distance from UTC such as ``utc+7`` and ``+5:30``; ""
+    for none."""
     found = HOURS.fullmatch(wanted)
     if found is None:
         return ""
-    sign = "-" if found[1] == "+" else "+"
-    return names().get(f"etc/gmt{sign}{int(found[2])}", "")
+    hours, minutes, is_east = int(found[2]), found[3] or "00", found[1] == "+"
+    if minutes != "00":
+        return PARTS_OF_HOURS.get(f"{'+' if is_east else '-'}{hours}:{minutes}", "")
+    return names().get(f"etc/gmt{'-' if is_east else '+'}{hours}", "")
 
 
 def stored_zone(name: str) -> ZoneInfo:

@@ -50,16 +50,25 @@ def answered(runner: Runner, owner: User) -> Run:
     return Run.objects.select_related("session__account", "user").get()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("notes.txt", "document"), ("song.mp3", "audio")])
-def test_stored_files_are_documents_or_audio(
-    runner: Runner, owner: User, name: str, kind: str
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("notes.txt", b"content", "document"),
+        ("song.mp3", b"content", "audio"),
+        ("screen.png", b"\x89PNG\r\n\x1a\n", "photo"),
+        ("cat.gif", b"GIF89a", "document"),  # as a photo it would stand still
+    ],
+)
+def test_stored_files_are_documents_audio_or_photos(
+    runner: Runner, owner: User, name: str, content: bytes, kind: str
 ) -> None:
-    stored = storage.keep(user=owner, name=name, content=b"content")
+    """[D7] [T7]"""
+    stored = storage.keep(user=owner, name=name, content=content)
     put(memory_account(), {"kind": "document", "file": stored.public_id, "caption": "for you"})
     until(lambda: PLATFORM.sent)
     sent = PLATFORM.sent[0].file
     assert sent is not None
-    assert (sent.kind, sent.name, sent.content, sent.caption) == (kind, name, b"content", "for you")
+    assert (sent.kind, sent.name, sent.content, sent.caption) == (kind, name, content, "for you")
 
 
 def test_a_file_that_is_gone_is_a_dead_letter(runner: Runner, owner: User) -> None:

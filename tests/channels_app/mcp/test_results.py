@@ -1,6 +1,7 @@
 """[S1] [S2] [S3]: results over streamable HTTP, by the official Python client."""
 
 import base64
+import errno
 from typing import Any
 
 import pytest
@@ -302,6 +303,22 @@ def test_a_file_is_sent_by_upload_or_by_id_never_by_path(agent: Agent, owner: Us
     assert agent.call("send_file", file_id=stored.public_id)["status"] == "success"
     for wrong in ({"file_id": "/etc/passwd"}, {"file_id": "A" * 22}, {}, {"content_base64": "%"}):
         assert agent.call("send_file", **wrong)["status"] == "error"
+
+
+def test_an_agent_gets_the_reason_when_the_disk_is_full(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[D7]"""
+
+    @storage.disk_failures()
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(storage, "append", full)
+    content = base64.b64encode(b"x").decode()
+    answer = agent.call("send_file", name="a.txt", content_base64=content)
+    assert answer == {"status": "error", "message": str(storage.NOT_STORED)}
+    assert not PLATFORM.sent
 
 
 def test_the_name_of_a_file_is_no_markdown_in_the_web_chat(

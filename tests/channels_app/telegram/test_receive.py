@@ -364,6 +364,23 @@ def test_c7_an_answer_to_somebody_else_is_quoted(take: Take, row: ChannelAccount
     assert InboundMessage.objects.latest("id").text == quote.replace("long?", "long then?")
 
 
+def test_c7_a_stop_without_the_name_stops_the_answer_to_its_sender(take: Take) -> None:
+    """[C9] Apps leave the name out in a group with one bot. Else another one's may be meant."""
+    assert take(message("@my_bot hello", user=GUEST, chat=GROUP)) == "accepted"
+    session = ChatSession.objects.get()
+    stop: Params = {"text": "/stop", "chat": GROUP}
+    assert take(message(user=GUEST, **stop)) == "not addressed"
+    run = Run.objects.create(session=session, user=session.user, state=Run.State.RUNNING)
+    for user in (OWNER, STRANGER):
+        assert take(message(user=user, **stop)) == "not addressed"
+    for text in ("/new", "stop", "/stop@another_bot"):
+        assert take(message(text, user=GUEST, chat=GROUP)) == "not addressed"
+    assert take(message(user=GUEST, **stop, thread=4)) == "not addressed"
+    assert take(message(user=GUEST, **stop)) == "accepted"
+    run.refresh_from_db()
+    assert run.cancel_requested_at is not None
+
+
 FORWARDED: Params = {"forward_origin": {"type": "user", "sender_user": person(8, "Bo")}}
 
 

@@ -99,6 +99,24 @@ def test_a_file_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -
     assert (other.permanent, other.trouble) == (True, "too_large")
 
 
+def test_a_picture_that_is_too_large_for_a_photo_is_sent_as_a_file_at_once(
+    api: FakeBotApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[T7] Telegram would take 10 MB only to refuse them."""
+    monkeypatch.setattr(outbound, "PHOTO_BYTES", 5)
+    account = Account(1, "telegram", "main", {"api_base": api.base}, {"token": "900:x"})
+
+    async def send(size: int) -> None:
+        file = OutgoingFile("photo", "a.png", bytes(size), "image/png")
+        await OUTBOUND.send_file(account=account, target=TARGET, file=file, key="")
+        await bot_api.close()
+
+    asyncio.run(send(5))
+    asyncio.run(send(6))
+    assert [each.kind for each in api.shown("900:x", 5)] == ["photo", "document"]
+    assert len(api.of("sendPhoto", 5)) == 1
+
+
 def test_a_refused_answer_is_no_refusal_of_the_next_one() -> None:
     raised(RICH, ChannelError("Bad Request: RICH_MESSAGE_INVALID", permanent=True))
     assert OUTBOUND.takes_rich(ACCOUNT)

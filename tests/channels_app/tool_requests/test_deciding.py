@@ -108,6 +108,31 @@ def goes_on(run: Run) -> bool:
     return RunPause.objects.get(run=run).continued_by_id is not None
 
 
+# -- owners ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", ["demoted", "off", "deleted"])
+def test_a_question_to_a_former_owner_is_asked_of_another(
+    put: Put, owner: User, ada: User, gone: str
+) -> None:
+    """It waited until it expired. A person's own question stays theirs."""
+    row, own = put(), put(of_person=True, asked_of=ada)
+    if gone == "deleted":
+        owner.delete()
+    else:
+        owner.is_owner, owner.is_active = gone != "demoted", gone != "off"
+        owner.save()
+    deciding.look(now=NOW)  # there is no other one yet
+    other = User.objects.create(username="other", is_owner=True, only_listed=True)
+    ChatSession.objects.create(user=other, account=row.run.session.account, chat="7")
+    deciding.look(now=NOW)
+    deciding.look(now=NOW)
+    assert (fresh(row).asked_of, fresh(own).asked_of) == (other, ada)
+    notice = Delivery.objects.get(dedupe_key=f"tool:{row.public_id}:{other.pk}")
+    assert notice.target["chat"] == "7"
+    assert decided(row, other).outcome == "allowed"
+
+
 # -- outcomes ----------------------------------------------------------------------------------
 
 

@@ -272,6 +272,22 @@ async def test_a_change_is_told_to_the_open_pages_of_its_person_only(ada: User, 
         assert await other.is_silent()
 
 
+@pytest.mark.parametrize("asked", [{"action": "rename", "title": "Roses"}, {"action": "delete"}])
+async def test_a_renamed_or_deleted_chat_is_told_to_the_open_pages_of_its_person_only(
+    ada: User, bob: User, asked: dict[str, str]
+) -> None:
+    """[D3] It stayed in the list of another tab until that was loaded again."""
+
+    def change() -> None:
+        address = f"/chat/sessions/{chat_of(ada).public_id}"
+        assert browser_of(ada).post(address, asked, content_type=JSON).status_code == 200
+
+    async with at_the_page(ada) as socket, at_the_page(bob) as other:
+        await transactions.in_thread(change)
+        assert await socket.hear() == {"type": "chats"}
+        assert await other.is_silent()
+
+
 # The model that answered
 
 

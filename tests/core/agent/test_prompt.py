@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
@@ -332,8 +334,9 @@ def test_one_read_serves_every_model_of_the_chain(
     for run in asked:
         answer(run, "y" * 200)
     known = catalogue.current()
+    last = Run.objects.select_related("session", "user").get(pk=asked[-1].pk)  # as it is claimed
     with listening() as statements:
-        made = prompt.prepare(asked[-1], known=known)
+        made = prompt.prepare(last, known=known)
         small, large = (made.fitted(known.models[row.pk]) for row in rows)
         left_out = made.left_out
         again = made.fitted(known.models[rows[0].pk])
@@ -377,6 +380,38 @@ def test_the_instructions_are_those_of_the_version_that_the_run_began_with(
     assert system_of(pirate) == "Be kind."
     pirate.assistant_id, pirate.assistant_version = 2**40, 2
     assert system_of(pirate) == "Be kind."
+
+
+@pytest.mark.usefixtures("woken")
+def test_a_picture_without_words_stays_in_the_history(
+    say: Say, answer: Callable[..., Message]
+) -> None:
+    """One in a data URL, which waits for no description; the person sees no words with it."""
+    models(3000)
+    shown = say("", media=[{"kind": "image", "url": "data:image/png;base64,AA=="}])
+    answer(shown, "A cat.")
+    made = prompt.prepare(say("What colour is it?"))
+    assert [each.text for each in made.earlier] == ["A cat.", "[image message received]"]
+    assert Message.objects.get(run=shown, role="user").data["said"] == ""
+    assert shown.text == ""
+
+
+@pytest.mark.usefixtures("woken")
+def test_a_model_without_tools_is_told_the_date_where_its_person_is(
+    say: Say, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it has no way to know it; the day alone, as a server keeps what a prompt begins with."""
+    settings.LLM_SYSTEM_PROMPT = "Be kind."
+    run = say("x")
+    run.user.time_zone = "Pacific/Kiritimati"
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 28, 11, tzinfo=UTC))
+    made, able = prompt.prepare(run), model_of(context_tokens=8192)
+    unable = replace(able, can_call_tools=False)
+    dated = "Be kind.\n\nToday is Sunday, 2026-11-29."
+    for model, content in ((able, "Be kind."), (unable, dated)):
+        assert made.fitted(model)[0] == {"role": "system", "content": content}
+    made.own = [{"role": "user", "content": "mine"}]
+    assert made.fitted(unable)[0]["content"] == "Be kind."
 
 
 def system_of(run: Run) -> str:

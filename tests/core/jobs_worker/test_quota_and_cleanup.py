@@ -408,13 +408,6 @@ async def test_an_upload_that_the_disk_cannot_take_is_507_and_leaves_nothing(
     assert bytes_on_disk() == before
 
 
-def test_an_agent_gets_the_reason_when_the_disk_is_full(eve: User, no_space: None) -> None:
-    session = inbox.open_session(user=eve, account=_http())
-    arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
-    with pytest.raises(NotSentError, match=str(storage.NOT_STORED)):
-        server.given_file(eve, session, arguments)
-
-
 def test_a_model_gets_the_reason_why_its_page_is_not_saved(eve: User, no_space: None) -> None:
     """It said no more than that the tool had failed."""
     given = {"title": "The plan", "content": "Costs 5 €."}

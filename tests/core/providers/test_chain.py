@@ -196,12 +196,16 @@ async def test_a_model_without_tools_or_images_is_asked_last(models: list[ModelI
 async def test_a_model_that_refuses_pictures_is_asked_without_them(
     code: str, models: list[ModelInfo]
 ) -> None:
-    """DeepSeek refuses them with 422. The next request is spared the refusal."""
+    """DeepSeek refuses them with 422. The next request is spared the refusal, but not that to
+    another server.
+    """
     try:
         for answers in ([[error(code)], list(DONE)], [list(DONE)]):
             servers = Servers(p1=answers)
             assert await deltas_of(Chain(models[:1], servers), ModelRequest(PICTURE)) == DONE
             assert not sight.has_pictures(servers.requests[-1].messages)
+        moved = replace(models[0].provider, base_url="http://another.example/v1")
+        assert sight.can_see(replace(models[0], provider=moved))
     finally:
         sight.refusals.clear()
 

@@ -370,6 +370,37 @@ async def test_an_answer_without_usage_reports_none(
     assert await ask(model, asking(kind)) == [TextDelta("a"), Finish("stop")]
 
 
+@pytest.mark.parametrize("usage", [None, "left out"])
+@pytest.mark.parametrize("size", [0, 7])
+async def test_a_compatible_server_may_leave_names_of_events_and_usage_out(
+    usage: str | None, size: int, server: VendorServer
+) -> None:
+    """As MiniMax's, and proxies in front of other models. The tokens are estimated then."""
+    start, end = anthropic_start(), anthropic_end()
+    for holder in (start["message"], end[0]):
+        del holder["usage"]
+        if usage is None:
+            holder["usage"] = None
+    events = anthropic_stream(start, *anthropic_text(0, "Grüße, ", "世界"), *end)
+    lines = events.replace(b"\n", b"\r\n").splitlines(keepends=True)
+    unnamed = b"".join(line for line in lines if not line.startswith(b"event:"))
+    model = vendors.build(provider(kind="anthropic", key=KEY, base_url=server.root))
+    for body in (events, unnamed, unnamed.rstrip()):
+        server.on(MESSAGES, streams(body, size=size))
+        deltas = await ask(model, asking("anthropic"))
+        assert deltas == [TextDelta("Grüße, "), TextDelta("世界"), Finish("stop")]
+    await model.close()
+
+
+async def test_an_error_without_the_name_of_its_event_has_its_code(server: VendorServer) -> None:
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    body = anthropic_stream(anthropic_start(), overloaded)
+    server.on(MESSAGES, streams(body.replace(b"event: error\n", b"")))
+    model = vendors.build(provider(kind="anthropic", key=KEY, base_url=server.root))
+    assert (await failure(model, asking("anthropic"))).code == "overloaded"
+    await model.close()
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "code", "seconds"),
     [

@@ -1,6 +1,7 @@
 """Export and forgetting in the admin."""
 
 import io
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,18 @@ def test_x23_an_owner_downloads_an_export(ann: User, boss: Client) -> None:
         file = StoredFile.objects.get(user=ann)
         assert any(name.endswith(file.name) for name in names)
     assert AuditEntry.objects.latest("id").action == "person.exported"
+
+
+def test_x23_on_a_full_disk_the_person_s_page_says_so(
+    ann: User, boss: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X23] It was a page of an error."""
+    full = Path("/dev/full")
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full.open("r+b", buffering=0))
+    answer = boss.post(f"/admin/core/user/{ann.pk}/export/", follow=True)
+    assert answer.redirect_chain == [(f"/admin/core/user/{ann.pk}/change/", 302)]
+    assert "The export could not be written: No space left on device." in answer.content.decode()
+    assert not AuditEntry.objects.filter(action="person.exported").exists()
 
 
 def test_x23_the_page_counts_all_that_goes_and_asks_for_the_name(ann: User, boss: Client) -> None:

@@ -136,6 +136,8 @@ def test_x24_no_way_leads_to_a_forgotten_person(people: dict[str, User]) -> None
     assert McpServer.objects.get().enabled
     forget(people["stays"])
     assert not McpServer.objects.get().enabled  # it is of none now, not of all
+    told = AuditEntry.objects.filter(action="mcpserver.changed")
+    assert [each.data for each in told] == [{"enabled": [True, False]}]
 
 
 def test_x24_the_data_of_another_person_stays_byte_for_byte(people: dict[str, User]) -> None:

@@ -1,6 +1,7 @@
 """The checks of messages, tools and pictures, one by one."""
 
 import base64
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,54 @@ def test_a_wrong_message_is_named(messages: Any, field: str) -> None:
     with pytest.raises(RefusedError) as caught:
         chat_messages.checked(messages)
     assert (caught.value.status, caught.value.field) == (400, field)
+
+
+BIN = "a\x00b\ud800"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "tool", "content": BIN}]},
+        {"messages": [{"role": "tool", "content": [{"type": "text", "text": BIN}]}]},
+        {"messages": [said([{"type": "tool_result", "content": [{"type": "text", "text": BIN}]}])]},
+        {
+            "messages": [
+                {"role": "assistant", "parts": [{"type": "tool-cat", "output": {"a": BIN}}]}
+            ]
+        },
+        {"input": [{"type": "function_call_output", "output": BIN}]},
+        {"input": [{"type": "custom_tool_call_output", "output": [{"text": BIN}]}]},
+    ],
+)
+def test_the_result_of_a_clients_tool_is_cleaned(body: Json) -> None:
+    """[RO11] In each protocol. A terminal prints anything, and the next request has it again."""
+    raw = json.dumps(body).encode()
+    assert chat_messages.parse_body(raw) == json.loads(
+        raw.replace(b"\\u0000", b"").replace(b"\\ud800", b"\\ufffd")
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [said(BIN)]},
+        {"messages": [{"role": "tool", "tool_call_id": BIN, "content": "x"}]},
+        {"messages": [{"role": "assistant", "content": BIN}]},
+        {"input": BIN},
+        {"input": [{"type": "message", "content": [{"type": "input_text", "text": BIN}]}]},
+    ],
+)
+def test_other_texts_that_are_none_are_refused(body: Json) -> None:
+    """[RO11] By their path."""
+    with pytest.raises(RefusedError, match="not text"):
+        chat_messages.parse_body(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("value", [5, [5], [said(5)], [said([5])], [{"parts": "x"}], [[5]]])
+def test_a_body_of_any_shape_is_parsed(value: Any) -> None:
+    for body in ({"messages": value}, {"input": value}):
+        assert chat_messages.parse_body(json.dumps(body).encode()) == body
 
 
 def test_too_much_is_413() -> None:

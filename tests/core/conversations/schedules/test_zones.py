@@ -21,15 +21,27 @@ def test_a_zone_is_found_by_its_name_in_any_case() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hours"),
-    [("UTC+7", 7), ("GMT+7", 7), ("gmt -3", -3), ("+07:00", 7), ("UTC\u221205", -5), ("UTC+0", 0)],
+    [
+        *(("UTC+7", 7), ("GMT+7", 7), ("gmt -3", -3), ("+07:00", 7), ("UTC\u221205", -5)),
+        *(("UTC+0", 0), ("UTC+5:30", 5.5), ("+0545", 5.75), ("UTC -9:30", -9.5)),
+    ],
 )
-def test_hours_from_utc_are_those_that_people_mean(name: str, hours: int) -> None:
+def test_hours_from_utc_are_those_that_people_mean(name: str, hours: float) -> None:
     """IANA counts them the other way round: GMT+7 became Etc/GMT+7, seven hours behind UTC."""
     zone = zones.zone_named(name)
     assert zone.utcoffset(datetime(2026, 1, 1)) == timedelta(hours=hours)
     if hours:
         assert zones.find_zones(name) == [zone.key]
     assert zones.zone_named("Etc/GMT+7").key == "Etc/GMT+7"
+
+
+def test_places_with_parts_of_an_hour_have_them_all_year() -> None:
+    for name, place in zones.PARTS_OF_HOURS.items():
+        moments = [datetime(2026, month, 1) for month in range(1, 13)]
+        assert zones.zone_named(name).key == place
+        hours, minutes = name[1:].split(":")
+        away = timedelta(hours=int(hours), minutes=int(minutes)) * (1 if name[0] == "+" else -1)
+        assert {zones.zone_named(name).utcoffset(each) for each in moments} == {away}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +51,7 @@ def test_hours_from_utc_are_those_that_people_mean(name: str, hours: int) -> Non
         ("Europe/Berln", "Europe/Berlin"),
         ("CEST", "Use one such as Europe/Berlin"),
         ("EST5", "Did you mean EST5EDT?"),
-        ("GMT+5:30", "Use one such as Europe/Berlin"),
+        ("GMT+5:15", "Use one such as Europe/Berlin"),
         ("GMT+15", "is not the IANA name"),
         ("", "Use one such as"),
         ("../../etc/passwd", "Use one such as"),
