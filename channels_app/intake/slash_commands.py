@@ -202,13 +202,11 @@ def help_text(asked: Asked) -> str:
 
 def new(asked: Asked) -> str:
     """``/new``: close the session; the text after it starts a new one."""
-    last = (
-        Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
-    )
-    ChatSession.objects.filter(id=asked.session.id).update(
-        history_from=last.first() or 0, title="", shortened_at=None
-    )
-    asked.session.title = ""  # the text is the first message of a new one
+    session = asked.session
+    last = Message.objects.filter(session=session).order_by("-id").values_list("id", flat=True)
+    # The text is the first message of a new one.
+    session.history_from, session.title, session.shortened_at = last.first() or 0, "", None
+    session.save(update_fields=["history_from", "title", "shortened_at"])
     return "" if asked.command.argument else gettext("A new conversation begins.")
 
 

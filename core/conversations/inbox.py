@@ -367,6 +367,15 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
         return None
     if session.flush_at == now and session.batch_started_at == now - usual_wait().most:
         return None
+    return flush(session=session, now=now)
+
+
+def flush(*, session: ChatSession, now: datetime) -> Run | None:
+    """Make a run of the batch that waits, if there is one. Inside the transaction that found
+    ``session``.
+    """
+    if session.flush_at is None:
+        return None
     write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
     session.flush_at = session.batch_started_at = None
     return run_waiting(session=session, now=now)
@@ -487,6 +496,7 @@ def start_run(
             "reply_to": last.external_message_id,
             "acks": [m.external_message_id for m in messages if m.external_message_id],
             "media": [item for message in messages for item in message.media],
+            "history_from": session.history_from,
             **(
                 traces.in_route(session, first_at or messages[0].received_at)
                 if tracing.is_on()

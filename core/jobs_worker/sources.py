@@ -24,7 +24,7 @@ from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
 from core.lib.safe_fetch import FETCHER, Fetched, FetchError
 from core.lib.text import one_line
-from core.models import Job, Message, StoredFile
+from core.models import Job, Message, Run, StoredFile
 from core.plugins.base import PluginError, Source
 from core.plugins.slides import asked
 
@@ -269,6 +269,8 @@ def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
     """Return earlier documents: those named, all if all are meant, else the last."""
     sent = own.filter(session_id=job.run.session_id, origin=storage.SENT, purged_at__isnull=True)
+    if job.run.history_from:  # a conversation before it had others
+        sent = sent.filter(public_id__in=names_of_files(job.run))
     rows = [row for row in sent.order_by("id") if not row.content_type.startswith(NO_TEXT)]
     if not rows:
         return Chosen([])
@@ -279,6 +281,18 @@ def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
     last = [row for row in rows if row.run_id is not None and row.run_id == rows[-1].run_id]
     chosen = by_name or last or rows[-1:]
     return Chosen(chosen, [row for row in rows if row not in chosen] if not by_name else [])
+
+
+def names_of_files(run: Run) -> set[str]:
+    """Return the public ids of the files in the messages of a run's conversation before it."""
+    media = before(run).filter(role="user").values_list("data__media", flat=True)
+    return {item["file"] for items in media for item in items or () if "file" in item}
+
+
+def before(run: Run) -> QuerySet[Message]:
+    """Return the messages of a run's conversation before it."""
+    rows = Message.objects.filter(session_id=run.session_id, run_id__lt=run.pk)
+    return rows.filter(id__gt=run.history_from)
 
 
 def asked_topic(job: Job) -> str:
@@ -294,9 +308,7 @@ def of_conversation(job: Job) -> Source:
     """
     if topic := asked_topic(job):
         return of_topic(topic)
-    rows = Message.objects.filter(
-        session_id=job.run.session_id, run_id__lt=job.run_id, id__gt=job.run.session.history_from
-    ).order_by("-run_id", "-id")[:LAST_LINES]
+    rows = before(job.run).order_by("-run_id", "-id")[:LAST_LINES]
     said = [f"{row.role}: {row.text}" for row in reversed(rows) if row.text]
     if not said:
         # A long message may hold the text itself, below the request.

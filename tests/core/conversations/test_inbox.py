@@ -154,6 +154,7 @@ def test_c3_a_run_carries_its_route_and_the_acks_of_its_batch(
         "reply_to": "8",
         "acks": ["7", "8"],
         "media": [{"kind": "image", "url": "data:7"}, {"kind": "image", "url": "data:8"}],
+        "history_from": 0,
     }
     assert run.origin == "platform"
     assert Message.objects.get(run=run).text == "7\n8"

@@ -18,7 +18,7 @@ from django.conf import settings
 from core.files import storage
 from core.jobs_worker import sources
 from core.lib.safe_fetch import FETCHER
-from core.models import Job, Run, StoredFile, User
+from core.models import ChatSession, Job, Message, Run, StoredFile, User
 from core.plugins import registry
 from core.plugins.base import Artifact, Capability, PluginResult
 from core.plugins.html_slides import PLUGIN as HTML
@@ -395,6 +395,17 @@ def test_l1_documents_sent_one_after_the_other_are_all_found(
     text = say(asked, session=first.session.public_id).result["text"]
     said = text.removeprefix("I am working on it, one moment.").partition("\n\n**Sources**")[0]
     assert said.strip() == answer
+
+
+def test_l1_a_document_of_the_conversation_before_a_new_one_is_not_found(
+    worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    here = {"session": say("here is one", media=pair[:1]).session.public_id}
+    ChatSession.objects.update(history_from=Message.objects.latest("id").pk)
+    say("and another", media=pair[1:], **here)
+    text = say("Please summarize both documents", **here).result["text"]
+    assert "Only beta.\n\n**Sources**" in text
 
 
 def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(
