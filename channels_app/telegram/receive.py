@@ -296,9 +296,10 @@ def is_last_answer(session: ChatSession, message_id: str) -> bool:
     command is none.
     """
     said = Message.objects.filter(session=session, role="assistant", id__gt=session.history_from)
-    run = said.order_by("-id").values_list("run_id", flat=True).first()
-    sent = Delivery.objects.filter(run_id=run, external_message_id=message_id)
-    return run is not None and sent.exists()
+    last = said.select_related("run__session").order_by("-id").first()
+    if last is None or last.run is None or last.run.history_from != session.history_from:
+        return False
+    return Delivery.objects.filter(run=last.run, external_message_id=message_id).exists()
 
 
 def quoted_media(

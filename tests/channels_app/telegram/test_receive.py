@@ -362,12 +362,16 @@ def test_c7_an_answer_to_somebody_else_is_quoted(take: Take, row: ChannelAccount
     assert InboundMessage.objects.latest("id").text == quote.replace("long?", "long then?")
 
 
-@pytest.mark.parametrize("case", ["before a new conversation", "an earlier one", "of a command"])
+@pytest.mark.parametrize(
+    "case", ["before a new conversation", "late for it", "an earlier one", "of a command"]
+)
 def test_c7_another_answer_than_the_last_is_quoted(
     take: Take, row: ChannelAccount, case: str
 ) -> None:
     assert take(message("@my_bot hello", chat=GROUP)) == "accepted"
-    boiled(row, has_run=case != "of a command")
+    if case == "late for it":
+        assert take(message("/new@my_bot", chat=GROUP)) == "accepted"
+    boiled(row, has_run=case != "of a command", history_from=0)
     if case == "before a new conversation":
         assert take(message("/new@my_bot", chat=GROUP)) == "accepted"
     if case == "an earlier one":
@@ -379,10 +383,10 @@ def test_c7_another_answer_than_the_last_is_quoted(
     assert InboundMessage.objects.latest("id").text == quote
 
 
-def boiled(row: ChannelAccount, *, has_run: bool) -> None:
+def boiled(row: ChannelAccount, *, has_run: bool, **route: int) -> None:
     """Let the bot have sent BOT_SAID to the owner, as an answer if it is of a run."""
     session = ChatSession.objects.get(user__is_owner=True)
-    made = Run.objects.create(session=session, user=session.user) if has_run else None
+    made = Run.objects.create(session=session, user=session.user, route=route) if has_run else None
     if made is not None:
         Message.objects.create(session=session, run=made, role="assistant", text="Boil the pasta.")
     Delivery.objects.create(
