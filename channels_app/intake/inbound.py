@@ -250,10 +250,10 @@ def obey(
 
     ``listed``: the sender is one of the user's identities; false for a sender that an open list
     admits, for whom no owner's command is carried out. ``may_decide``: the credential may decide
-    unknown requests, if the user is an owner. What came before it is no part of what it begins:
-    only /stop has messages that wait left, to drop them.
+    unknown requests, if the user is an owner. Messages that wait came before it: what it changes
+    does not hold for them.
     """
-    if command.name != "stop":
+    if command.name in slash_commands.FROM_HERE_ON:
         inbox.flush(session=session, now=now)
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session

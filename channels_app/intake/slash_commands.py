@@ -31,6 +31,8 @@ from core.models import ChatSession, InboundMessage, Message, Run, Schedule, Use
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 LISTED = 10
+# Commands that change how the messages after them are answered.
+FROM_HERE_ON = ("new", "assistant", "model")
 HELP = {
     "new": gettext_noop("start a new conversation without the history"),
     "stop": gettext_noop("stop the answer that is being written"),

@@ -601,18 +601,24 @@ def test_c8_the_state_of_the_workers_is_shown_to_owners_alone(account: ChannelAc
     assert workers.startswith("Workers: 0 for answers, 0 for long tasks.")
 
 
-@pytest.mark.parametrize("command", ["/new", "/new now this"])
-def test_c8_a_message_that_waits_is_none_of_the_conversation_that_begins(
-    account: ChannelAccount, command: str
+@pytest.mark.parametrize(
+    ("command", "asked", "history"),
+    [
+        ("/new", ["before\nand this", "after"], []),
+        ("/new now this", ["before\nand this", "now this", "after"], ["now this"]),
+        ("/assistant", ["before\nand this", "after"], ["before\nand this"]),
+    ],
+)
+def test_c8_what_a_command_changes_does_not_hold_for_messages_that_wait(
+    account: ChannelAccount, command: str, asked: list[str], history: list[str]
 ) -> None:
     """A platform brings all at once after an outage."""
     for text in ("before", "and this", command, "after"):
         say(account, text, chat="c", debounce=True)
-    asked = ["before\nand this", *(["now this"] if " " in command else []), "after"]
     inbox.flush_due(session_id=ChatSession.objects.get().pk, now=NOW + 9 * SECOND)
     assert list(Run.objects.order_by("id").values_list("text", flat=True)) == asked
     said, _ = prompt.history(run=Run.objects.latest("id"), budget=1000)
-    assert [each.text for each in said] == asked[1:-1]
+    assert [each.text for each in said] == history
 
 
 def test_c8_a_question_in_the_queue_keeps_the_history_of_its_conversation(
