@@ -1,7 +1,7 @@
 """The source of a job: documents, an address, a text, a topic, or the conversation.
 
 The call's own parameters win. Missing ones are filled in: by the documents of the message, the
-topic of the request, the documents of the conversation, or the conversation itself.
+topic of the request, what it quotes, the documents of the conversation, or the conversation itself.
 """
 
 import codecs
@@ -23,7 +23,7 @@ from core.files import storage
 from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
 from core.lib.safe_fetch import FETCHER, Fetched, FetchError
-from core.lib.text import one_line
+from core.lib.text import one_line, quoted_words
 from core.models import Job, Message, Run, StoredFile
 from core.plugins.base import PluginError, Source
 from core.plugins.slides import asked
@@ -31,6 +31,7 @@ from core.plugins.slides import asked
 TITLE_CHARACTERS = 120
 LAST_LINES = 60
 LONG_TEXT = 600
+SHORTEST_QUOTE = 80
 TOPIC_CHARACTERS = 240
 MOST_FILES = 10
 MOST_NAMED = 5
@@ -235,7 +236,7 @@ def chosen_files(job: Job, given: Named) -> Chosen:
         return Chosen([], here)
     if here:
         return Chosen(here)
-    if given.topic or asked_topic(job):
+    if given.topic or asked_topic(job) or quoted_in(job):
         return Chosen([])
     return of_the_conversation(job, own)
 
@@ -301,13 +302,21 @@ def asked_topic(job: Job) -> str:
     return said.topic if said.is_order else ""
 
 
+def quoted_in(job: Job) -> str:
+    """Return the words that the request quotes; empty for few, which only say what is meant."""
+    quoted = quoted_words(job.run.text)
+    return quoted if len(quoted) >= SHORTEST_QUOTE else ""
+
+
 def of_conversation(job: Job) -> Source:
-    """Return the topic of the request, else the conversation without the request.
+    """Return the topic of the request, else what it quotes, else the conversation before it.
 
     Raises PluginError when that is empty.
     """
     if topic := asked_topic(job):
         return of_topic(topic)
+    if quoted := quoted_in(job):
+        return Source(one_line(quoted, TITLE_CHARACTERS), [("", quoted)])
     rows = before(job.run).order_by("-run_id", "-id")[:LAST_LINES]
     said = [f"{row.role}: {row.text}" for row in reversed(rows) if row.text]
     if not said:

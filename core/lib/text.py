@@ -90,6 +90,12 @@ def unquoted(text: str) -> str:
     return "".join([*(QUOTE_BEGINS.split(each, maxsplit=1)[0] for each in before), last])
 
 
+def quoted_words(text: str) -> str:
+    """Return what :func:`quote` has marked in a message, without the marks; empty for nothing."""
+    *marked, _ = text.split(QUOTE_ENDS)
+    return "\n\n".join(QUOTE_BEGINS.split(each, maxsplit=1)[-1] for each in marked)
+
+
 def counted(number: int, one: str, several: str = "") -> str:
     """Return a number with its noun in English: ``1 file``, ``2 files``. ``several``: the plural
     where it is not that.

@@ -312,9 +312,9 @@ def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
 
 def long_text(text: str, line: str) -> dict[str, str]:
     """Return the text below (or above) the request: after a colon, or long enough to be its
-    source.
+    source. What is quoted is that by itself.
     """
-    rest = text.replace(line, "", 1).strip()
+    rest = unquoted(text).replace(line, "", 1).strip()
     if not rest or " message received]\n" in rest:
         return {}
     if len(rest) < LONG_TEXT and not line.endswith((":", "：")):

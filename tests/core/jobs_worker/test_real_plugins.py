@@ -18,6 +18,7 @@ from django.conf import settings
 from core.files import storage
 from core.jobs_worker import sources
 from core.lib.safe_fetch import FETCHER
+from core.lib.text import quote
 from core.models import ChatSession, Job, Message, Run, StoredFile, User
 from core.plugins import registry
 from core.plugins.base import Artifact, Capability, PluginResult
@@ -146,6 +147,26 @@ def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
     shown = words(made(run))
     assert "Ash falls on the fields" in shown
     assert "deck" not in shown
+
+
+@pytest.mark.parametrize("most", [200, 2000])
+def test_l1_a_call_without_a_source_takes_the_message_that_is_quoted(
+    worker: Worker, script: Script, say: Say, most: int
+) -> None:
+    """*Make slides of this*, in reply to somebody else's message."""
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "Make slides", "steps": [{"tool": TOOL.name, "arguments": call()}]},
+            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
+        ]
+    )
+    first = say("What do volcanoes do to people?")
+    asked = f"{quote(MILL[:most], sender='Bo')}\nMake slides of this"
+    shown = words(made(say(asked, session=first.session.public_id)))
+    assert "brook" in shown
+    assert "volcanoes" not in shown
+    assert "quoted" not in shown
 
 
 def test_l1_a_call_without_a_source_takes_the_text_below_its_request(
