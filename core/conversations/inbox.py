@@ -20,7 +20,7 @@ from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
 from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
-from core.lib.text import clean, one_line, unquoted
+from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.signals import wakeups
@@ -445,8 +445,8 @@ def title_of(text: str) -> str:
     """Return the title of a conversation that begins with ``text``, without marks of Markdown, and
     without what is quoted if there is more.
     """
-    if text.startswith("<quoted"):
-        text = unquoted(text).strip() or text
+    if "<quoted" in text:
+        text = shown_words(text)
     start = text[:TITLE_READ]
     shown = start if MARKS.isdisjoint(start) else markdown.to_telegram(start).text
     return one_line(shown, TITLE_CHARACTERS)

@@ -96,6 +96,11 @@ def quoted_words(text: str) -> str:
     return "\n\n".join(QUOTE_BEGINS.split(each, maxsplit=1)[-1] for each in marked)
 
 
+def shown_words(text: str) -> str:
+    """Return a message without what it quotes; where it says nothing else, that without marks."""
+    return unquoted(text).strip() or quoted_words(text)
+
+
 def counted(number: int, one: str, several: str = "") -> str:
     """Return a number with its noun in English: ``1 file``, ``2 files``. ``several``: the plural
     where it is not that.
