@@ -23,7 +23,7 @@ from core.files import storage
 from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
 from core.lib.safe_fetch import FETCHER, Fetched, FetchError
-from core.lib.text import one_line, quoted_words
+from core.lib.text import one_line, quoted_words, unmarked
 from core.models import Job, Message, Run, StoredFile
 from core.plugins.base import PluginError, Source
 from core.plugins.slides import asked
@@ -318,7 +318,7 @@ def of_conversation(job: Job) -> Source:
     if quoted := quoted_in(job):
         return Source(one_line(quoted, TITLE_CHARACTERS), [("", quoted)])
     rows = before(job.run).order_by("-run_id", "-id")[:LAST_LINES]
-    said = [f"{row.role}: {row.text}" for row in reversed(rows) if row.text]
+    said = [f"{row.role}: {unmarked(row.text)}" for row in reversed(rows) if row.text]
     if not said:
         # A long message may hold the text itself, below the request.
         if len(job.run.text) > LONG_TEXT:

@@ -90,6 +90,11 @@ def unquoted(text: str) -> str:
     return "".join([*(QUOTE_BEGINS.split(each, maxsplit=1)[0] for each in before), last])
 
 
+def unmarked(text: str) -> str:
+    """Return a message with what it quotes, without the marks of :func:`quote`."""
+    return QUOTE_BEGINS.sub("", text).replace(QUOTE_ENDS, "")
+
+
 def quoted_words(text: str) -> str:
     """Return what :func:`quote` has marked in a message, without the marks; empty for nothing."""
     *marked, _ = text.split(QUOTE_ENDS)

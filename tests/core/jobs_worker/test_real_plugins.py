@@ -142,11 +142,12 @@ def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
             {"match": "", "steps": [{"text": said}]},
         ]
     )
-    first = say("What do volcanoes do to people?")
+    first = say(f"{quote('Mind the lava!', sender='Bo')}\nWhat do volcanoes do to people?")
     run = say("Nice. Now turn this into a deck please", session=first.session.public_id)
     shown = words(made(run))
     assert "Ash falls on the fields" in shown
     assert "deck" not in shown
+    assert "quoted" not in shown
 
 
 @pytest.mark.parametrize("most", [200, 2000])
