@@ -34,14 +34,26 @@ TOPICS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"(?<!\w){THING}\s*:?\s+{ABOUT}\s*:?\s+(?P<topic>.+)",
-        r"(?:关于|關於|有关|介绍|介紹)(?P<topic>.+?)(?:的|$)",
+        r"(?:关于|關於|有关|介绍|介紹)(?P<topic>(?!的).+?)(?:的|$)",
         r"(?P<topic>.+?)(?:について|に関する)",
         r"(?P<topic>.+?)에 (?:대한|관한)",
         rf"(?<!\w){THING}(?:\s+\w+){{0,4}}?\s+(?:about|über|sobre|sur|hakkında|عن|حول)\s+(?P<topic>.+)",
         rf"(?P<topic>.+?)\s+hakkında\s.*{THING}",
         rf"^(?P<topic>(?!.*{MAKE}).+?)\s+{THING}$",
+        r"(?:主题|主題|题目|題目)(?:是|为|為|：|:)\s*(?P<topic>.+)",
     )
 )
+# Chinese, Japanese, Korean: the topic of an order stands before the word for slides.
+ORDERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:做|制作|製作|生成|创建|創建|写|准备|準備|设计|設計|弄|整理|搞)[成为為出]?一?[份个個套下]?"
+        rf"(?P<topic>[^，。！？,]{{0,40}}?)的?\s*(?:{THING_UNSPACED}|pptx?)",
+        rf"^(?P<topic>.*?)の?(?:{THING_UNSPACED}|pptx?)(?:資料|ファイル)?[をにで ].*(?:作|し|願|くだ|下さ|用意|準備|まとめ)",
+        rf"^(?P<topic>.*?)\s*(?:{THING_UNSPACED}|pptx?)\S*\s.*(?:만들|작성|준비|생성|해)",
+    )
+)
+OBJECT = re.compile(r"(?:を|을|를|걸)$")
 NUMBERS = {
     word: number
     for number, words in {
@@ -182,6 +194,7 @@ TRAILING = re.compile(
 )
 LEADING = re.compile(r"^[\s,;:，、]+")
 CAPTION = re.compile(r"^Caption: (?P<said>.+)$", re.MULTILINE)
+VOICE = re.compile(r"^\[Voice Message\]\nTranscript: ", re.MULTILINE)
 SPACES = re.compile(r"\s{2,}")
 
 
@@ -197,9 +210,14 @@ class Asked:
     is_order: bool = False
 
 
+def typed(text: str) -> str:
+    """Return a message without what it quotes, and with the words of recordings as if typed."""
+    return VOICE.sub("", unquoted(text) if "<quoted" in text else text)
+
+
 def lines_of(text: str) -> str:
     """Return the part of a message that can be a request: captions, or a short first and last line."""
-    text = unquoted(text) if "<quoted" in text else text
+    text = typed(text)
     captions = [match["said"].strip() for match in CAPTION.finditer(text)]
     if captions:
         return " ".join(line[:LINE] for line in captions)
@@ -288,6 +306,11 @@ def topic_in(line: str) -> str:
         if match := pattern.search(line):
             found = tidied(match["topic"])
             return "" if REFERENCE.fullmatch(found) else capital(title(found))
+    for pattern in ORDERS:
+        if match := pattern.search(line):
+            found = tidied(match["topic"])
+            is_reference = REFERENCE.fullmatch(found) or OBJECT.search(found)
+            return "" if is_reference else capital(title(found))
     if re.search(MAKE, line, re.IGNORECASE) and re.search(ANY_THING, line, re.IGNORECASE):
         return ""
     return "" if REFERENCE.fullmatch(line) else capital(title(line))
