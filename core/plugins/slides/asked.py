@@ -181,9 +181,18 @@ BARE_TITLE = re.compile(rf"{TITLED}(?P<title>[^,.;，。、\n\"“„«「『]{{
 REFERENCE = re.compile(
     r"(?:(?:of|from|out of|aus|von|de|à partir de|da)\s+)?(?:this|that|it|these|those|them|both|the|my|our|all|dies\w*|"
     r"das|dem|der|den|meine\w*|est[eoa]s?|es[eoa]s?|el|la|los|ce(?:t|tte|s|ci)?|le|les|mon|quest[aoie]|"
-    r"il|aqui\w+|这|那|この|その|이)?[\s个份]*(?:attached|above|whole|two|following|beiden)?\s*"
+    r"il|aqui\w+|这|那|この|その|이)?[\s个份]*(?:contents? of (?:this|the)|inhalt (?:d\w+|von)|attached|above|whole|two|following|beiden)?\s*"
     r"(?:documents?|files?|texts?|pdfs?|reports?|conversations?|chat|discussion|notes|page|dokumente?s?|datei(?:en)?|"
-    r"berichts?|gesprächs?|documentos?|archivos?|textos?|informe|fichiers?|textes?|rapports?|文档|文件|文章|对话|文書|資料)?",
+    r"berichts?|gesprächs?|documentos?|archivos?|textos?|informe|fichiers?|textes?|rapports?|文档|文件|文章|对话|文書|資料)?"
+    r"(?:\s+(?:above|below|oben|(?:that |which )?i(?: have|['’]ve)? (?:just )?sent(?: you)?))?",
+    re.IGNORECASE,
+)
+# In words before or after the word for slides: they point at something, or are the order itself.
+POINTS = re.compile(
+    r"(?<!\w)(?:this|these|those|above|attached|i(?: have|['’]ve)? sent|da?raus|dazu|davon|hieraus|"
+    r"dies(?:e[mnrs]?)?|oben|angehängt\w*|ce(?:tte|ci|t)?|est[aeo]s?|quest[aeio]|dest[ae]s?|этого|bu)(?!\w)|"
+    r"^(?:kannst|könntest|könnten|can|could|would|peux|pourrais|puedes|podrías)(?!\w)|"
+    r"(?<!\w)(?:en|in|into|to|as|als|zu|eine?n?|une?|una|the|from|aus)$",
     re.IGNORECASE,
 )
 TRAILING = re.compile(
@@ -276,7 +285,7 @@ def count_in(line: str) -> tuple[int, str]:
     if count > MOST_SURE and PAGES.match(match["unit"]):
         return 0, line  # the length of a document: "a deck of this 300-page report"
     rest = line[match.end() :].lstrip()
-    is_thing = re.match(rf"{ABOUT}\b", rest, re.IGNORECASE) is not None
+    is_thing = re.match(rf"(?:{ABOUT}|from|out of|aus)\b", rest, re.IGNORECASE) is not None
     kept = (
         "slides"
         if is_thing and not re.search(rf"{THING}\s*$", line[: match.start()], re.IGNORECASE)
@@ -302,18 +311,22 @@ def topic_in(line: str) -> str:
 
     Empty for an order that only refers to something: "turn this into a deck".
     """
-    for pattern in TOPICS:
+    is_order = re.search(ANY_THING, line, re.IGNORECASE) is not None
+    for pattern in (*TOPICS, *ORDERS):
         if match := pattern.search(line):
             found = tidied(match["topic"])
-            return "" if REFERENCE.fullmatch(found) else capital(title(found))
-    for pattern in ORDERS:
-        if match := pattern.search(line):
-            found = tidied(match["topic"])
-            is_reference = REFERENCE.fullmatch(found) or OBJECT.search(found)
-            return "" if is_reference else capital(title(found))
-    if re.search(MAKE, line, re.IGNORECASE) and re.search(ANY_THING, line, re.IGNORECASE):
+            # Words before the one for slides may be those of the order.
+            is_order = is_order and match.start("topic") == 0
+            return "" if refers(found, is_order=is_order) else capital(title(found))
+    if is_order and re.search(MAKE, line, re.IGNORECASE):
         return ""
-    return "" if REFERENCE.fullmatch(line) else capital(title(line))
+    return "" if refers(line, is_order=is_order) else capital(title(line))
+
+
+def refers(found: str, *, is_order: bool) -> bool:
+    """Return whether words only refer to something; ``is_order``: they may be part of an order."""
+    is_object = OBJECT.search(found) is not None or (is_order and POINTS.search(found) is not None)
+    return is_object or REFERENCE.fullmatch(found) is not None
 
 
 def tidied(line: str) -> str:
