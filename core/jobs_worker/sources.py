@@ -48,6 +48,18 @@ ALL = re.compile(
     r"两个|兩個|两份|全部|所有|都|両方|すべて|全て|둘 다|모두",
     re.IGNORECASE,
 )
+# Words for the conversation itself, and for documents in it, which are then meant.
+TALK = re.compile(
+    r"\b(?:conversations?|chats?|discussion|gespräch\w*|unterhaltung\w*|chatverlauf\w*|diskussion\w*|"
+    r"conversación|charla|échanges?|conversazione|conversa)\b|对话|對話|聊天|会話|やり取り|やりとり|대화",
+    re.IGNORECASE,
+)
+PAPER = re.compile(
+    r"\b(?:documents?|files?|pdfs?|reports?|papers?|attachments?|dokument\w*|datei\w*|bericht\w*|anhang|"
+    r"anhänge|documentos?|archivos?|informes?|fichiers?|rapports?|documenti?)\b|"
+    r"文档|文件|文書|附件|ファイル|資料|문서|파일",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +289,8 @@ def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
         return Chosen([])
     said = job.run.text.lower()
     by_name = [row for row in rows if row.name.lower() in said]
+    if TALK.search(said) and not (by_name or PAPER.search(said)):
+        return Chosen([])
     if ALL.search(said) and not by_name:
         return Chosen(rows)
     last = [row for row in rows if row.run_id is not None and row.run_id == rows[-1].run_id]

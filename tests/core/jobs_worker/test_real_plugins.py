@@ -419,6 +419,23 @@ def test_l1_documents_sent_one_after_the_other_are_all_found(
     assert said.strip() == answer
 
 
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("Please summarize our conversation", "Only words."),
+        ("Please summarize the document in this chat", "Only alpha."),
+    ],
+)
+def test_l1_a_summary_of_the_conversation_is_none_of_its_documents(
+    asked: str, answer: str, worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    script(
+        [{"match": "^Summarize .*This conversation", "steps": [{"text": "Only words."}]}, *SUMMARY]
+    )
+    here = {"session": say("here is one", media=pair[:1]).session.public_id}
+    assert answer in say(asked, **here).result["text"]
+
+
 def test_l1_a_document_of_the_conversation_before_a_new_one_is_not_found(
     worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
 ) -> None:
