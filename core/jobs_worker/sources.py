@@ -8,6 +8,7 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import Any
@@ -43,10 +44,11 @@ NO_TEXT = ("image/", "audio/", "video/")
 HANDLE = re.compile(r"/files/([A-Za-z0-9_-]+)")
 # Words for all documents of a conversation, not only those that came last.
 ALL = re.compile(
-    r"\b(?:both|all|each|every|beiden?|alle|ambos|ambas|tod[oa]s|les deux|tous|toutes|entrambi|"
-    r"tutti)\b|"
-    r"两个|兩個|两份|全部|所有|都|両方|すべて|全て|둘 다|모두",
+    r"\b(?:all|each|every|alle|tod[oa]s|tous|toutes|tutti)\b|全部|所有|都|すべて|全て|모두",
     re.IGNORECASE,
+)
+BOTH = re.compile(
+    r"\b(?:both|beiden?|ambos|ambas|les deux|entrambi)\b|两个|兩個|两份|両方|둘 다", re.IGNORECASE
 )
 # Words for the conversation itself, and for documents in it, which are then meant.
 TALK = re.compile(
@@ -280,28 +282,35 @@ def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None
 
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
-    """Return earlier documents: those named, all if all are meant, else the last."""
-    sent = own.filter(session_id=job.run.session_id, origin=storage.SENT, purged_at__isnull=True)
-    if job.run.history_from:  # a conversation before it had others
-        sent = sent.filter(public_id__in=names_of_files(job.run))
-    rows = [row for row in sent.order_by("id") if not row.content_type.startswith(NO_TEXT)]
-    if not rows:
+    """Return earlier documents: those named, the last two or all if these are meant, else those of
+    the last message.
+    """
+    messages = documents_before(job.run, own)
+    if not messages:
         return Chosen([])
+    # One that was sent again counts where it came last.
+    rows = [*dict.fromkeys([*chain.from_iterable(messages)][::-1])][::-1]
     said = job.run.text.lower()
     by_name = [row for row in rows if row.name.lower() in said]
-    if TALK.search(said) and not (by_name or PAPER.search(said)):
+    if by_name:
+        return Chosen(by_name)
+    if TALK.search(said) and not PAPER.search(said):
         return Chosen([])
-    if ALL.search(said) and not by_name:
-        return Chosen(rows)
-    last = [row for row in rows if row.run_id is not None and row.run_id == rows[-1].run_id]
-    chosen = by_name or last or rows[-1:]
-    return Chosen(chosen, [row for row in rows if row not in chosen] if not by_name else [])
+    most = 2 if BOTH.search(said) else MOST_FILES if ALL.search(said) else 0
+    chosen = rows[-most:] if most else messages[-1]
+    return Chosen(chosen, [row for row in rows if row not in chosen])
 
 
-def names_of_files(run: Run) -> set[str]:
-    """Return the public ids of the files in the messages of a run's conversation before it."""
-    media = before(run).filter(role="user").values_list("data__media", flat=True)
-    return {item["file"] for items in media for item in items or () if "file" in item}
+def documents_before(run: Run, own: QuerySet[StoredFile]) -> list[list[StoredFile]]:
+    """Return the documents of each message of a run's conversation before it that has any."""
+    asked = before(run).filter(role="user").order_by("run_id", "id")
+    media = [items or () for items in asked.values_list("data__media", flat=True)]
+    names = [[item["file"] for item in items if "file" in item] for items in media]
+    there = own.filter(purged_at__isnull=True)
+    rows = there.in_bulk(chain.from_iterable(names), field_name="public_id")
+    known = {name: row for name, row in rows.items() if not row.content_type.startswith(NO_TEXT)}
+    found = [[known[name] for name in each if name in known] for each in names]
+    return [each for each in found if each]
 
 
 def before(run: Run) -> QuerySet[Message]:

@@ -419,6 +419,19 @@ def test_l1_documents_sent_one_after_the_other_are_all_found(
     assert said.strip() == answer
 
 
+def test_l1_both_are_the_last_two(
+    worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    old = storage.keep(user=ada, name="old.txt", content=b"The old one.")
+    media = [{"kind": "file", "upload": old.public_id}]
+    here = {"session": say("here is an old one", media=media).session.public_id}
+    for each in pair:
+        say("and another", media=[each], **here)
+    text = say("Please summarize both documents", **here).result["text"]
+    assert "Alpha and beta.\n\nNot read: “old.txt”." in text
+
+
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
