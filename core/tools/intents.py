@@ -311,7 +311,7 @@ def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
 
 def long_text(text: str, line: str) -> dict[str, str]:
     """Return the text below (or above) the request: after a colon, or long enough to be its
-    source. What is quoted is that by itself.
+    source. A quoted message is that by itself.
     """
     rest = typed(text).replace(line, "", 1).strip()
     if not rest or " message received]\n" in rest:

@@ -111,7 +111,7 @@ def test_a5_rows_are_unique_by_account_kind_and_sender(
 def test_a5_the_words_of_an_unknown_sender_are_shown_without_those_that_they_quote(
     telegram: ChannelAccount, now: datetime, said: str
 ) -> None:
-    """Which alone can be longer than the notice; what is forwarded has no other words."""
+    """A quote can be longer than the notice. A forwarded message has no other words."""
     quoted = quote("hello " * 50, sender="Bo")
     row = record_request(telegram, now, text=f"{quoted}\n{said}")
     assert row.last_text.startswith(said or "hello hello")

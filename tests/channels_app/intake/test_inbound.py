@@ -609,7 +609,7 @@ def test_c8_the_state_of_the_workers_is_shown_to_owners_alone(account: ChannelAc
         ("/assistant", ["before\nand this", "after"], ["before\nand this"]),
     ],
 )
-def test_c8_what_a_command_changes_does_not_hold_for_messages_that_wait(
+def test_c8_a_command_changes_nothing_for_messages_that_wait(
     account: ChannelAccount, command: str, asked: list[str], history: list[str]
 ) -> None:
     """A platform brings all at once after an outage."""
