@@ -52,7 +52,7 @@ BOTH = re.compile(
 )
 # Words for the conversation itself, and for documents in it, which are then meant.
 TALK = re.compile(
-    r"\b(?:conversations?|chats?|discussion|gespräch\w*|unterhaltung\w*|chatverlauf\w*|diskussion\w*|"
+    r"\b(?:conversations?|chats?|discuss(?:ion|ed)|besproch\w*|gespräch\w*|unterhaltung\w*|chatverlauf\w*|diskussion\w*|"
     r"conversación|charla|échanges?|conversazione|conversa)\b|对话|對話|聊天|会話|やり取り|やりとり|대화",
     re.IGNORECASE,
 )

@@ -436,6 +436,7 @@ def test_l1_both_are_the_last_two(
     ("asked", "answer"),
     [
         ("Please summarize our conversation", "Only words."),
+        ("Can you summarize what we discussed?", "Only words."),
         ("Please summarize the document in this chat", "Only alpha."),
     ],
 )
