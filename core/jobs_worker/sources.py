@@ -101,12 +101,15 @@ async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
 
 
 def named(parameters: Mapping[str, Any]) -> Named:
-    """Return the source in the parameters of a call; a ``source`` is any of the four."""
+    """Return the source in the parameters of a call; a ``source`` is any of the four. Words that
+    only refer to one, as "this conversation", are none.
+    """
     listed = parameters.get("files")
     names = [str(each) for each in listed if each] if isinstance(listed, list) else []
     names += [str(parameters["file"])] if parameters.get("file") else []
-    text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "")
+    text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "").strip()
     source = str(parameters.get("source") or parameters.get("url") or "").strip()
+    topic, source = ("" if asked.refers(each, is_order=False) else each for each in (topic, source))
     if names or not source:
         return Named(files=names, text=text, topic=topic)
     if ADDRESS.fullmatch(source):

@@ -150,6 +150,27 @@ def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
     assert "quoted" not in shown
 
 
+@pytest.mark.parametrize(
+    "source",
+    [{"source": "this conversation"}, {"topic": "our chat"}, {"source": "the document above"}],
+)
+def test_l1_a_source_that_only_refers_to_something_is_none(
+    worker: Worker, script: Script, say: Say, source: dict[str, str]
+) -> None:
+    """Models write such words where a person does: they were the topic of the deck."""
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "turn", "steps": [{"tool": TOOL.name, "arguments": call(**source)}]},
+            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
+        ]
+    )
+    here = {"session": say("What do volcanoes do to people?").session.public_id}
+    deck = made(say("Now turn this into a deck", **here))
+    assert "Ash falls" in words(deck)
+    assert titles(deck)[0] == "What do volcanoes do to people"
+
+
 @pytest.mark.parametrize("most", [200, 2000])
 def test_l1_a_call_without_a_source_takes_the_message_that_is_quoted(
     worker: Worker, script: Script, say: Say, most: int
