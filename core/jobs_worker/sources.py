@@ -246,8 +246,9 @@ def chosen_files(job: Job, given: Named) -> Chosen:
     """
     own = StoredFile.objects.filter(user_id=job.run.user_id, revoked_at__isnull=True)
     here = attached(job, own)
-    if given.files:
-        rows = list(dict.fromkeys(found(job, name) for name in given.files))
+    meant = file_named(given.topic, user_id=job.run.user_id, session_id=job.run.session_id)
+    if given.files or meant is not None:
+        rows = list(dict.fromkeys(found(job, name) for name in given.files or [given.topic]))
         return Chosen(rows, [row for row in here if row not in rows])
     if given.text:
         return Chosen([], here)

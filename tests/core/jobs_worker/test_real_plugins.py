@@ -440,6 +440,17 @@ def test_l1_documents_sent_one_after_the_other_are_all_found(
     assert said.strip() == answer
 
 
+def test_l1_a_source_may_be_the_name_of_an_earlier_document(
+    worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    arguments = {"plugin_id": "summarize", "parameters": {"source": "alpha.txt"}}
+    asked = {"match": "the first one", "steps": [{"tool": TOOL.name, "arguments": arguments}]}
+    script([*SUMMARY[:3], asked, *SUMMARY[3:]])
+    here = {"session": say("here are two", media=pair).session.public_id}
+    text = say("Tell me about the first one", **here).result["text"]
+    assert text == "Only alpha.\n\n**Sources**\n\n1. alpha.txt"
+
+
 def test_l1_both_are_the_last_two(
     worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
 ) -> None:
