@@ -19,7 +19,7 @@ from allowlist.permissions import decide as may_speak
 from core.database import transactions
 from core.database.queries import HasRows, Instances, Param
 from core.lib.ids import is_public_id, public_id
-from core.lib.text import clean, code_of, one_line, visible
+from core.lib.text import clean, code_of, one_line, shown_words, visible
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 Choice = Literal["approve", "approve_24h", "deny", "block"]
@@ -411,7 +411,7 @@ def _store_texts(row: UnknownRequest, denied: DeniedMessage) -> None:
     if row.state != State.BLOCKED:
         row.sender_name = one_line(denied.sender_name, 200) or row.sender_name
         row.chat = clean(denied.chat)[:128] or row.chat
-        row.last_text = one_line(denied.text, 200) or row.last_text
+        row.last_text = one_line(shown_words(denied.text), 200) or row.last_text
 
 
 def _blocked_by_pattern(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:

@@ -250,8 +250,11 @@ def obey(
 
     ``listed``: the sender is one of the user's identities; false for a sender that an open list
     admits, for whom no owner's command is carried out. ``may_decide``: the credential may decide
-    unknown requests, if the user is an owner.
+    unknown requests, if the user is an owner. Messages that wait came before it, so its changes do
+    not hold for them.
     """
+    if command.name in slash_commands.FROM_HERE_ON:
+        inbox.flush(session=session, now=now)
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
     )

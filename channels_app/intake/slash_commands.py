@@ -30,6 +30,8 @@ from core.models import ChatSession, InboundMessage, Message, Run, Schedule, Use
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 LISTED = 10
+# Commands that change how the messages after them are answered.
+FROM_HERE_ON = ("new", "assistant", "model")
 HELP = {
     "new": gettext_noop("start a new conversation without the history"),
     "stop": gettext_noop("stop the answer that is being written"),
@@ -201,13 +203,11 @@ def help_text(asked: Asked) -> str:
 
 def new(asked: Asked) -> str:
     """``/new``: close the session; the text after it starts a new one."""
-    last = (
-        Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
-    )
-    ChatSession.objects.filter(id=asked.session.id).update(
-        history_from=last.first() or 0, title="", shortened_at=None
-    )
-    asked.session.title = ""  # the text is the first message of a new one
+    session = asked.session
+    last = Message.objects.filter(session=session).order_by("-id").values_list("id", flat=True)
+    # The text is the first message of a new one.
+    session.history_from, session.title, session.shortened_at = last.first() or 0, "", None
+    session.save(update_fields=["history_from", "title", "shortened_at"])
     return "" if asked.command.argument else gettext("A new conversation begins.")
 
 

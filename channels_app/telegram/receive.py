@@ -28,7 +28,7 @@ from core.database.transactions import AWAY, atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import is_number, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, Run, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
@@ -269,8 +269,8 @@ def draft_of(
 def with_answer_to_others(
     row: ChannelAccount, message: updates.TelegramMessage, meant: Addressed
 ) -> str:
-    """Return the text of a message, after the bot's message that it replies to where that is none
-    of the sender's own conversation: in a group each person has one.
+    """Return the text of a message, after the bot's message that it replies to, unless that is the
+    last answer in the sender's own conversation: in a group each person has one.
     """
     if not meant.is_answer or meant.quoted is None:
         return meant.text
@@ -278,10 +278,19 @@ def with_answer_to_others(
     if user is None:
         return meant.text
     own = session_of(row, message, user)
-    # Two statements: for one with a join PostgreSQL may read all deliveries.
-    sent = Delivery.objects.filter(session=own, external_message_id=str(meant.quoted.id))
-    is_own = own is not None and sent.exists()
-    return meant.text if is_own else with_quote(meant.quoted, meant.text)
+    is_last = own is not None and is_last_answer(own, str(meant.quoted.id))
+    return meant.text if is_last else with_quote(meant.quoted, meant.text)
+
+
+def is_last_answer(session: ChatSession, message_id: str) -> bool:
+    """Return whether a message of the bot is the last answer of the present conversation; one to a
+    command is none.
+    """
+    said = Message.objects.filter(session=session, role="assistant", id__gt=session.history_from)
+    last = said.select_related("run__session").order_by("-id").first()
+    if last is None or last.run is None or last.run.history_from != session.history_from:
+        return False
+    return Delivery.objects.filter(run=last.run, external_message_id=message_id).exists()
 
 
 def stops_own_answer(

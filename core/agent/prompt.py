@@ -283,7 +283,7 @@ def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:
     found, has_more = statements.history(
         session_id=run.session_id,
         before_run=run.id,
-        after_id=run.session.history_from,
+        after_id=run.history_from,
         rows=min(MOST_ROWS, max(HISTORY_ROWS, budget // TOKENS_PER_ROW)),
         tokens=max(budget, 0),
         call_tokens=max(budget, 0) // CALLS_SHARE,

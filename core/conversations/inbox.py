@@ -20,7 +20,7 @@ from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
 from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
-from core.lib.text import clean, one_line, unquoted
+from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.signals import wakeups
@@ -365,6 +365,15 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
         return None
     if session.flush_at == now and session.batch_started_at == now - usual_wait().most:
         return None
+    return flush(session=session, now=now)
+
+
+def flush(*, session: ChatSession, now: datetime) -> Run | None:
+    """Make a run of the batch that waits, if there is one. Inside the transaction that found
+    ``session``.
+    """
+    if session.flush_at is None:
+        return None
     write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
     session.flush_at = session.batch_started_at = None
     return run_waiting(session=session, now=now)
@@ -434,8 +443,8 @@ def title_of(text: str) -> str:
     """Return the title of a conversation that begins with ``text``, without marks of Markdown, and
     without what is quoted if there is more.
     """
-    if text.startswith("<quoted"):
-        text = unquoted(text).strip() or text
+    if "<quoted" in text:
+        text = shown_words(text)
     start = text[:TITLE_READ]
     shown = start if MARKS.isdisjoint(start) else markdown.to_telegram(start).text
     return one_line(shown, TITLE_CHARACTERS)
@@ -485,6 +494,7 @@ def start_run(
             "reply_to": last.external_message_id,
             "acks": [m.external_message_id for m in messages if m.external_message_id],
             "media": [item for message in messages for item in message.media],
+            "history_from": session.history_from,
             **(
                 traces.in_route(session, first_at or messages[0].received_at)
                 if tracing.is_on()

@@ -1,13 +1,14 @@
 """The source of a job: documents, an address, a text, a topic, or the conversation.
 
 The call's own parameters win. Missing ones are filled in: by the documents of the message, the
-topic of the request, the documents of the conversation, or the conversation itself.
+topic of the request, what it quotes, the documents of the conversation, or the conversation itself.
 """
 
 import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,14 +24,15 @@ from core.files import storage
 from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
 from core.lib.safe_fetch import FETCHER, Fetched, FetchError
-from core.lib.text import one_line
-from core.models import Job, Message, StoredFile
+from core.lib.text import one_line, quoted_words, unmarked
+from core.models import Job, Message, Run, StoredFile
 from core.plugins.base import PluginError, Source
 from core.plugins.slides import asked
 
 TITLE_CHARACTERS = 120
 LAST_LINES = 60
 LONG_TEXT = 600
+SHORTEST_QUOTE = 80
 TOPIC_CHARACTERS = 240
 MOST_FILES = 10
 MOST_NAMED = 5
@@ -42,9 +44,22 @@ NO_TEXT = ("image/", "audio/", "video/")
 HANDLE = re.compile(r"/files/([A-Za-z0-9_-]+)")
 # Words for all documents of a conversation, not only those that came last.
 ALL = re.compile(
-    r"\b(?:both|all|each|every|beiden?|alle|ambos|ambas|tod[oa]s|les deux|tous|toutes|entrambi|"
-    r"tutti)\b|"
-    r"两个|兩個|两份|全部|所有|都|両方|すべて|全て|둘 다|모두",
+    r"\b(?:all|each|every|alle|tod[oa]s|tous|toutes|tutti)\b|全部|所有|都|すべて|全て|모두",
+    re.IGNORECASE,
+)
+BOTH = re.compile(
+    r"\b(?:both|beiden?|ambos|ambas|les deux|entrambi)\b|两个|兩個|两份|両方|둘 다", re.IGNORECASE
+)
+# Words for the conversation itself, and for documents in it, which are then meant.
+TALK = re.compile(
+    r"\b(?:conversations?|chats?|discuss(?:ion|ed)|besproch\w*|gespräch\w*|unterhaltung\w*|chatverlauf\w*|diskussion\w*|"
+    r"conversación|charla|échanges?|conversazione|conversa)\b|对话|對話|聊天|会話|やり取り|やりとり|대화",
+    re.IGNORECASE,
+)
+PAPER = re.compile(
+    r"\b(?:documents?|files?|pdfs?|reports?|papers?|attachments?|dokument\w*|datei\w*|bericht\w*|anhang|"
+    r"anhänge|documentos?|archivos?|informes?|fichiers?|rapports?|documenti?)\b|"
+    r"文档|文件|文書|附件|ファイル|資料|문서|파일",
     re.IGNORECASE,
 )
 
@@ -86,12 +101,15 @@ async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
 
 
 def named(parameters: Mapping[str, Any]) -> Named:
-    """Return the source in the parameters of a call; a ``source`` is any of the four."""
+    """Return the source in the parameters of a call; a ``source`` is any of the four. Words that
+    only refer to one, as "this conversation", are none.
+    """
     listed = parameters.get("files")
     names = [str(each) for each in listed if each] if isinstance(listed, list) else []
     names += [str(parameters["file"])] if parameters.get("file") else []
-    text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "")
+    text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "").strip()
     source = str(parameters.get("source") or parameters.get("url") or "").strip()
+    topic, source = ("" if asked.refers(each, is_order=False) else each for each in (topic, source))
     if names or not source:
         return Named(files=names, text=text, topic=topic)
     if ADDRESS.fullmatch(source):
@@ -228,14 +246,15 @@ def chosen_files(job: Job, given: Named) -> Chosen:
     """
     own = StoredFile.objects.filter(user_id=job.run.user_id, revoked_at__isnull=True)
     here = attached(job, own)
-    if given.files:
-        rows = list(dict.fromkeys(found(job, name) for name in given.files))
+    meant = file_named(given.topic, user_id=job.run.user_id, session_id=job.run.session_id)
+    if given.files or meant is not None:
+        rows = list(dict.fromkeys(found(job, name) for name in given.files or [given.topic]))
         return Chosen(rows, [row for row in here if row not in rows])
     if given.text:
         return Chosen([], here)
     if here:
         return Chosen(here)
-    if given.topic or asked_topic(job):
+    if given.topic or asked_topic(job) or quoted_in(job):
         return Chosen([])
     return of_the_conversation(job, own)
 
@@ -267,18 +286,41 @@ def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None
 
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
-    """Return earlier documents: those named, all if all are meant, else the last."""
-    sent = own.filter(session_id=job.run.session_id, origin=storage.SENT, purged_at__isnull=True)
-    rows = [row for row in sent.order_by("id") if not row.content_type.startswith(NO_TEXT)]
-    if not rows:
+    """Return earlier documents: those named, the last two or all if these are meant, else those of
+    the last message.
+    """
+    messages = documents_before(job.run, own)
+    if not messages:
         return Chosen([])
+    # One that was sent again counts where it came last.
+    rows = [*dict.fromkeys([*chain.from_iterable(messages)][::-1])][::-1]
     said = job.run.text.lower()
     by_name = [row for row in rows if row.name.lower() in said]
-    if ALL.search(said) and not by_name:
-        return Chosen(rows)
-    last = [row for row in rows if row.run_id is not None and row.run_id == rows[-1].run_id]
-    chosen = by_name or last or rows[-1:]
-    return Chosen(chosen, [row for row in rows if row not in chosen] if not by_name else [])
+    if by_name:
+        return Chosen(by_name)
+    if TALK.search(said) and not PAPER.search(said):
+        return Chosen([])
+    most = 2 if BOTH.search(said) else MOST_FILES if ALL.search(said) else 0
+    chosen = rows[-most:] if most else messages[-1]
+    return Chosen(chosen, [row for row in rows if row not in chosen])
+
+
+def documents_before(run: Run, own: QuerySet[StoredFile]) -> list[list[StoredFile]]:
+    """Return the documents of each message of a run's conversation before it that has any."""
+    asked = before(run).filter(role="user").order_by("run_id", "id")
+    media = [items or () for items in asked.values_list("data__media", flat=True)]
+    names = [[item["file"] for item in items if "file" in item] for items in media]
+    there = own.filter(purged_at__isnull=True)
+    rows = there.in_bulk(chain.from_iterable(names), field_name="public_id")
+    known = {name: row for name, row in rows.items() if not row.content_type.startswith(NO_TEXT)}
+    found = [[known[name] for name in each if name in known] for each in names]
+    return [each for each in found if each]
+
+
+def before(run: Run) -> QuerySet[Message]:
+    """Return the messages of a run's conversation before it."""
+    rows = Message.objects.filter(session_id=run.session_id, run_id__lt=run.pk)
+    return rows.filter(id__gt=run.history_from)
 
 
 def asked_topic(job: Job) -> str:
@@ -287,17 +329,23 @@ def asked_topic(job: Job) -> str:
     return said.topic if said.is_order else ""
 
 
+def quoted_in(job: Job) -> str:
+    """Return the words that the request quotes; empty for few, which only say what is meant."""
+    quoted = quoted_words(job.run.text)
+    return quoted if len(quoted) >= SHORTEST_QUOTE else ""
+
+
 def of_conversation(job: Job) -> Source:
-    """Return the topic of the request, else the conversation without the request.
+    """Return the topic of the request, else what it quotes, else the conversation before it.
 
     Raises PluginError when that is empty.
     """
     if topic := asked_topic(job):
         return of_topic(topic)
-    rows = Message.objects.filter(
-        session_id=job.run.session_id, run_id__lt=job.run_id, id__gt=job.run.session.history_from
-    ).order_by("-run_id", "-id")[:LAST_LINES]
-    said = [f"{row.role}: {row.text}" for row in reversed(rows) if row.text]
+    if quoted := quoted_in(job):
+        return Source(one_line(quoted, TITLE_CHARACTERS), [("", quoted)])
+    rows = before(job.run).order_by("-run_id", "-id")[:LAST_LINES]
+    said = [f"{row.role}: {unmarked(row.text)}" for row in reversed(rows) if row.text]
     if not said:
         # A long message may hold the text itself, below the request.
         if len(job.run.text) > LONG_TEXT:

@@ -90,6 +90,22 @@ def unquoted(text: str) -> str:
     return "".join([*(QUOTE_BEGINS.split(each, maxsplit=1)[0] for each in before), last])
 
 
+def unmarked(text: str) -> str:
+    """Return a message with what it quotes, without the marks of :func:`quote`."""
+    return QUOTE_BEGINS.sub("", text).replace(QUOTE_ENDS, "")
+
+
+def quoted_words(text: str) -> str:
+    """Return what :func:`quote` has marked in a message, without the marks; empty for nothing."""
+    *marked, _ = text.split(QUOTE_ENDS)
+    return "\n\n".join(QUOTE_BEGINS.split(each, maxsplit=1)[-1] for each in marked)
+
+
+def shown_words(text: str) -> str:
+    """Return a message without what it quotes; where it says nothing else, that without marks."""
+    return unquoted(text).strip() or quoted_words(text)
+
+
 def counted(number: int, one: str, several: str = "") -> str:
     """Return a number with its noun in English: ``1 file``, ``2 files``. ``several``: the plural
     where it is not that.

@@ -163,6 +163,14 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"{self.public_id} ({self.state})"
 
+    @property
+    def history_from(self) -> int:
+        """Return the id up to which messages are none of its conversation: that of the session when
+        it was stored, whatever begins anew afterwards.
+        """
+        begun: int = self.route.get("history_from", self.session.history_from)
+        return begun
+
 
 class RunFailure(models.Model):
     """Why a run failed: the code (``core.providers.failures``), and the model server's reason.

@@ -9,8 +9,7 @@ import re
 from typing import Any
 
 from core.lib.languages import KANA
-from core.lib.text import unquoted
-from core.plugins.slides.asked import CAPTION
+from core.plugins.slides.asked import CAPTION, typed
 
 LINE_CHARACTERS = 600
 LONG_TEXT = 300
@@ -301,7 +300,7 @@ def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
     """Return the line of ``text`` with the request: the first or the last one, or the caption
     of a file. Words that are quoted request nothing.
     """
-    own = unquoted(text)
+    own = typed(text)
     captions = [match["said"].strip() for match in CAPTION.finditer(own)]
     lines = [line.strip() for line in own.splitlines() if line.strip()]
     for line in dict.fromkeys([*captions, *lines[:1], *lines[-1:]]):
@@ -312,9 +311,9 @@ def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
 
 def long_text(text: str, line: str) -> dict[str, str]:
     """Return the text below (or above) the request: after a colon, or long enough to be its
-    source.
+    source. A quoted message is that by itself.
     """
-    rest = text.replace(line, "", 1).strip()
+    rest = typed(text).replace(line, "", 1).strip()
     if not rest or " message received]\n" in rest:
         return {}
     if len(rest) < LONG_TEXT and not line.endswith((":", "：")):

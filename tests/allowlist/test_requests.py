@@ -11,6 +11,7 @@ from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
 from core.database import transactions
+from core.lib.text import quote
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import Hold, MakeUser
 from tests.allowlist.in_parallel import run_in_parallel
@@ -104,6 +105,16 @@ def test_a5_rows_are_unique_by_account_kind_and_sender(
         now=now,
     )
     assert pending_count.count() == 4
+
+
+@pytest.mark.parametrize("said", ["let me in", ""])
+def test_a5_the_words_of_an_unknown_sender_are_shown_without_those_that_they_quote(
+    telegram: ChannelAccount, now: datetime, said: str
+) -> None:
+    """A quote can be longer than the notice. A forwarded message has no other words."""
+    quoted = quote("hello " * 50, sender="Bo")
+    row = record_request(telegram, now, text=f"{quoted}\n{said}")
+    assert row.last_text.startswith(said or "hello hello")
 
 
 def test_a5_text_of_an_unknown_sender_is_one_short_line(

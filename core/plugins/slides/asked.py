@@ -34,14 +34,26 @@ TOPICS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"(?<!\w){THING}\s*:?\s+{ABOUT}\s*:?\s+(?P<topic>.+)",
-        r"(?:关于|關於|有关|介绍|介紹)(?P<topic>.+?)(?:的|$)",
+        r"(?:关于|關於|有关|介绍|介紹)(?P<topic>(?!的).+?)(?:的|$)",
         r"(?P<topic>.+?)(?:について|に関する)",
         r"(?P<topic>.+?)에 (?:대한|관한)",
         rf"(?<!\w){THING}(?:\s+\w+){{0,4}}?\s+(?:about|über|sobre|sur|hakkında|عن|حول)\s+(?P<topic>.+)",
         rf"(?P<topic>.+?)\s+hakkında\s.*{THING}",
         rf"^(?P<topic>(?!.*{MAKE}).+?)\s+{THING}$",
+        r"(?:主题|主題|题目|題目)(?:是|为|為|：|:)\s*(?P<topic>.+)",
     )
 )
+# Chinese, Japanese, Korean: the topic of an order stands before the word for slides.
+ORDERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:做|制作|製作|生成|创建|創建|写|准备|準備|设计|設計|弄|整理|搞)[成为為出]?一?[份个個套下]?"
+        rf"(?P<topic>[^，。！？,]{{0,40}}?)的?\s*(?:{THING_UNSPACED}|pptx?)",
+        rf"^(?P<topic>.*?)の?(?:{THING_UNSPACED}|pptx?)(?:資料|ファイル)?[をにで ].*(?:作|し|願|くだ|下さ|用意|準備|まとめ)",
+        rf"^(?P<topic>.*?)\s*(?:{THING_UNSPACED}|pptx?)\S*\s.*(?:만들|작성|준비|생성|해)",
+    )
+)
+OBJECT = re.compile(r"(?:を|을|를|걸)$")
 NUMBERS = {
     word: number
     for number, words in {
@@ -169,9 +181,18 @@ BARE_TITLE = re.compile(rf"{TITLED}(?P<title>[^,.;，。、\n\"“„«「『]{{
 REFERENCE = re.compile(
     r"(?:(?:of|from|out of|aus|von|de|à partir de|da)\s+)?(?:this|that|it|these|those|them|both|the|my|our|all|dies\w*|"
     r"das|dem|der|den|meine\w*|est[eoa]s?|es[eoa]s?|el|la|los|ce(?:t|tte|s|ci)?|le|les|mon|quest[aoie]|"
-    r"il|aqui\w+|这|那|この|その|이)?[\s个份]*(?:attached|above|whole|two|following|beiden)?\s*"
+    r"il|aqui\w+|这|那|この|その|이)?[\s个份]*(?:contents? of (?:this|the)|inhalt (?:d\w+|von)|attached|above|whole|two|following|beiden)?\s*"
     r"(?:documents?|files?|texts?|pdfs?|reports?|conversations?|chat|discussion|notes|page|dokumente?s?|datei(?:en)?|"
-    r"berichts?|gesprächs?|documentos?|archivos?|textos?|informe|fichiers?|textes?|rapports?|文档|文件|文章|对话|文書|資料)?",
+    r"berichts?|gesprächs?|documentos?|archivos?|textos?|informe|fichiers?|textes?|rapports?|文档|文件|文章|对话|文書|資料)?"
+    r"(?:\s+(?:above|below|oben|(?:that |which )?i(?: have|['’]ve)? (?:just )?sent(?: you)?))?",
+    re.IGNORECASE,
+)
+# In words before or after the word for slides: they point at something, or are the order itself.
+POINTS = re.compile(
+    r"(?<!\w)(?:this|these|those|above|attached|i(?: have|['’]ve)? sent|da?raus|dazu|davon|hieraus|"
+    r"dies(?:e[mnrs]?)?|oben|angehängt\w*|ce(?:tte|ci|t)?|est[aeo]s?|quest[aeio]|dest[ae]s?|этого|bu)(?!\w)|"
+    r"^(?:kannst|könntest|könnten|can|could|would|peux|pourrais|puedes|podrías)(?!\w)|"
+    r"(?<!\w)(?:en|in|into|to|as|als|zu|eine?n?|une?|una|the|from|aus)$",
     re.IGNORECASE,
 )
 TRAILING = re.compile(
@@ -182,6 +203,7 @@ TRAILING = re.compile(
 )
 LEADING = re.compile(r"^[\s,;:，、]+")
 CAPTION = re.compile(r"^Caption: (?P<said>.+)$", re.MULTILINE)
+VOICE = re.compile(r"^\[Voice Message\]\nTranscript: ", re.MULTILINE)
 SPACES = re.compile(r"\s{2,}")
 
 
@@ -197,9 +219,14 @@ class Asked:
     is_order: bool = False
 
 
+def typed(text: str) -> str:
+    """Return a message without what it quotes, and with the words of recordings as if typed."""
+    return VOICE.sub("", unquoted(text) if "<quoted" in text else text)
+
+
 def lines_of(text: str) -> str:
     """Return the part of a message that can be a request: captions, or a short first and last line."""
-    text = unquoted(text) if "<quoted" in text else text
+    text = typed(text)
     captions = [match["said"].strip() for match in CAPTION.finditer(text)]
     if captions:
         return " ".join(line[:LINE] for line in captions)
@@ -258,7 +285,7 @@ def count_in(line: str) -> tuple[int, str]:
     if count > MOST_SURE and PAGES.match(match["unit"]):
         return 0, line  # the length of a document: "a deck of this 300-page report"
     rest = line[match.end() :].lstrip()
-    is_thing = re.match(rf"{ABOUT}\b", rest, re.IGNORECASE) is not None
+    is_thing = re.match(rf"(?:{ABOUT}|from|out of|aus)\b", rest, re.IGNORECASE) is not None
     kept = (
         "slides"
         if is_thing and not re.search(rf"{THING}\s*$", line[: match.start()], re.IGNORECASE)
@@ -284,13 +311,22 @@ def topic_in(line: str) -> str:
 
     Empty for an order that only refers to something: "turn this into a deck".
     """
-    for pattern in TOPICS:
+    is_order = re.search(ANY_THING, line, re.IGNORECASE) is not None
+    for pattern in (*TOPICS, *ORDERS):
         if match := pattern.search(line):
             found = tidied(match["topic"])
-            return "" if REFERENCE.fullmatch(found) else capital(title(found))
-    if re.search(MAKE, line, re.IGNORECASE) and re.search(ANY_THING, line, re.IGNORECASE):
+            # Words before the one for slides may be those of the order.
+            is_order = is_order and match.start("topic") == 0
+            return "" if refers(found, is_order=is_order) else capital(title(found))
+    if is_order and re.search(MAKE, line, re.IGNORECASE):
         return ""
-    return "" if REFERENCE.fullmatch(line) else capital(title(line))
+    return "" if refers(line, is_order=is_order) else capital(title(line))
+
+
+def refers(found: str, *, is_order: bool) -> bool:
+    """Return whether words only refer to something; ``is_order``: they may be part of an order."""
+    is_object = OBJECT.search(found) is not None or (is_order and POINTS.search(found) is not None)
+    return is_object or REFERENCE.fullmatch(found) is not None
 
 
 def tidied(line: str) -> str:

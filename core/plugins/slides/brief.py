@@ -53,7 +53,9 @@ def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> 
     said = asked.read(request)
     text = source.text
     thin = source.kind == "topic" or (source.kind == "text" and len(text) <= THIN)
-    given = words(parameters, "topic") or (text if thin else "")
+    about = words(parameters, "topic")
+    about = "" if asked.refers(about, is_order=False) else about
+    given = about or (text if thin else "")
     topic, in_topic = topic_of(given, said)
     named = plain(words(parameters, "title")) or in_topic.title or said.title
     parts = source.parts if text.strip() else [("", source.title or request)]

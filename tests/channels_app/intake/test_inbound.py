@@ -18,6 +18,7 @@ from channels_app.asgi import admission
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.intake.inbound import Receipt
+from core.agent import prompt
 from core.conversations import assistants, inbox, outbox
 from core.conversations.inbox import Draft, RepeatKey
 from core.files import storage
@@ -598,6 +599,37 @@ def test_c8_the_state_of_the_workers_is_shown_to_owners_alone(account: ChannelAc
     first, workers = answer_to(account, "/status", OWNER).payload["text"].splitlines()
     assert first == said
     assert workers.startswith("Workers: 0 for answers, 0 for long tasks.")
+
+
+@pytest.mark.parametrize(
+    ("command", "asked", "history"),
+    [
+        ("/new", ["before\nand this", "after"], []),
+        ("/new now this", ["before\nand this", "now this", "after"], ["now this"]),
+        ("/assistant", ["before\nand this", "after"], ["before\nand this"]),
+    ],
+)
+def test_c8_a_command_changes_nothing_for_messages_that_wait(
+    account: ChannelAccount, command: str, asked: list[str], history: list[str]
+) -> None:
+    """A platform brings all at once after an outage."""
+    for text in ("before", "and this", command, "after"):
+        say(account, text, chat="c", debounce=True)
+    inbox.flush_due(session_id=ChatSession.objects.get().pk, now=NOW + 9 * SECOND)
+    assert list(Run.objects.order_by("id").values_list("text", flat=True)) == asked
+    said, _ = prompt.history(run=Run.objects.latest("id"), budget=1000)
+    assert [each.text for each in said] == history
+
+
+def test_c8_a_question_in_the_queue_keeps_the_history_of_its_conversation(
+    account: ChannelAccount,
+) -> None:
+    for text in ("old", "/new", "first", "second", "/new", "third"):
+        say(account, text, chat="c")
+    runs = {each.text: each for each in Run.objects.select_related("session")}
+    for text, before in (("first", []), ("second", ["first"]), ("third", [])):
+        said, _ = prompt.history(run=runs[text], budget=1000)
+        assert [each.text for each in said] == before
 
 
 def test_the_text_after_new_is_a_run_of_its_own(account: ChannelAccount) -> None:

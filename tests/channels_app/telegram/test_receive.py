@@ -30,6 +30,7 @@ from core.models import (
     ChatSession,
     Delivery,
     InboundMessage,
+    Message,
     Occurrence,
     Run,
     Schedule,
@@ -349,10 +350,7 @@ def test_c7_an_answer_to_somebody_else_is_quoted(take: Take, row: ChannelAccount
     """In a group each person has a conversation of their own, which knows nothing of it."""
     for user in (OWNER, GUEST):
         assert take(message("@my_bot hello", user=user, chat=GROUP)) == "accepted"
-    session = ChatSession.objects.get(user__is_owner=True)
-    Delivery.objects.create(
-        account=row, session=session, dedupe_key="d", external_message_id="70", state="sent"
-    )
+    boiled(row, has_run=True)
     said = {**BOT_SAID, "text": "Boil the pasta."}
     for user in (OWNER, GUEST):
         update = message("how long?", user=user, chat=GROUP, reply_to_message=said)
@@ -379,6 +377,39 @@ def test_c7_a_stop_without_the_name_stops_the_answer_to_its_sender(take: Take) -
     assert take(message(user=GUEST, **stop)) == "accepted"
     run.refresh_from_db()
     assert run.cancel_requested_at is not None
+
+
+@pytest.mark.parametrize(
+    "case", ["before a new conversation", "late for it", "an earlier one", "of a command"]
+)
+def test_c7_another_answer_than_the_last_is_quoted(
+    take: Take, row: ChannelAccount, case: str
+) -> None:
+    assert take(message("@my_bot hello", chat=GROUP)) == "accepted"
+    if case == "late for it":
+        assert take(message("/new@my_bot", chat=GROUP)) == "accepted"
+    boiled(row, has_run=case != "of a command", history_from=0)
+    if case == "before a new conversation":
+        assert take(message("/new@my_bot", chat=GROUP)) == "accepted"
+    if case == "an earlier one":
+        session = ChatSession.objects.get()
+        Message.objects.create(session=session, role="assistant", text="Ten minutes.")
+    said = {**BOT_SAID, "text": "Boil the pasta."}
+    assert take(message("how long?", chat=GROUP, reply_to_message=said)) == "accepted"
+    quote = '<quoted sender="Bot">\nBoil the pasta.\n</quoted>\nhow long?'
+    assert InboundMessage.objects.latest("id").text == quote
+
+
+def boiled(row: ChannelAccount, *, has_run: bool, **route: int) -> None:
+    """Let the bot have sent BOT_SAID to the owner, as an answer if it is of a run."""
+    session = ChatSession.objects.get(user__is_owner=True)
+    made = Run.objects.create(session=session, user=session.user, route=route) if has_run else None
+    if made is not None:
+        Message.objects.create(session=session, run=made, role="assistant", text="Boil the pasta.")
+    Delivery.objects.create(
+        account=row, session=session, run=made, dedupe_key="d", external_message_id="70",
+        state="sent",
+    )  # fmt: skip
 
 
 FORWARDED: Params = {"forward_origin": {"type": "user", "sender_user": person(8, "Bo")}}

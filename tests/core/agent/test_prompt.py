@@ -506,7 +506,8 @@ def test_an_answer_that_came_after_a_new_start_is_no_shortening(
     made = prompt.prepare(Run.objects.select_related("session").get(pk=say("who?").pk))
     texts = [each["content"] for each in made.fitted(model_of(context_tokens=8192))[1:]]
     assert texts == ["new", "⏰ Dentist", "who?"]
-    ChatSession.objects.update(history_from=Message.objects.get(text="new").id)
+    session.history_from = Message.objects.get(text="new").id
+    session.save()
     made = prompt.prepare(Run.objects.select_related("session").get(pk=say("who?").pk))
     texts = [each["content"] for each in made.fitted(model_of(context_tokens=8192))[1:]]
     assert texts == [prompt.UNASKED, "⏰ Dentist", "who?", "who?"]

@@ -14,6 +14,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.intake import inbound
 from core.conversations import inbox
 from core.database.transactions import atomic_write
+from core.lib.text import quote
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import load_vectors
 from tests.allowlist.in_parallel import run_in_parallel
@@ -154,6 +155,7 @@ def test_c3_a_run_carries_its_route_and_the_acks_of_its_batch(
         "reply_to": "8",
         "acks": ["7", "8"],
         "media": [{"kind": "image", "url": "data:7"}, {"kind": "image", "url": "data:8"}],
+        "history_from": 0,
     }
     assert run.origin == "platform"
     assert Message.objects.get(run=run).text == "7\n8"
@@ -202,6 +204,9 @@ def test_the_first_words_are_the_title_of_a_session(say: Say, session: ChatSessi
         ("2*3*4 = 24 and snake_case_name", "2*3*4 = 24 and snake_case_name"),
         ("#", "#"),
         ("C:\\temp\\*.log", "C:\\temp\\*.log"),
+        (f"{quote('come at 8', sender='Bo')}\nis that fine?", "is that fine?"),
+        (f"is that fine?\n{quote('come at 8', sender='Bo')}", "is that fine?"),
+        (quote("come at **8**", sender="Bo"), "come at 8"),
     ],
 )
 def test_a_title_has_no_marks_of_markdown(

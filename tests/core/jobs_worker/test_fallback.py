@@ -4,6 +4,7 @@ import pytest
 
 from core.agent import fallback
 from core.lib.text import quote
+from core.media.text import Medium, media_text
 from core.plugins.slides import asked
 from core.tools import intents, languages
 from tests.core.jobs_worker import held_out_first, held_out_second
@@ -135,6 +136,14 @@ def test_l3_a_long_text_below_the_request_is_the_matter() -> None:
 def test_l3_the_caption_of_a_document_is_the_request() -> None:
     text = "[file message received]\nName: a.pdf\nFile: /files/x\nCaption: Please summarize this"
     assert intents.summary(text) == {"length": "normal"}
+
+
+@pytest.mark.parametrize("request_text", [*dict(YES), *NO])
+def test_l3_a_spoken_request_is_as_one_that_was_typed(request_text: str) -> None:
+    """Its topic was the transcript with the request in it."""
+    spoken = media_text(Medium(kind="audio", transcript=request_text))
+    for name in PLUGINS:
+        assert intents.wanted(name, spoken) == intents.wanted(name, request_text)
 
 
 def test_l3_quoted_words_request_nothing() -> None:

@@ -18,7 +18,8 @@ from django.conf import settings
 from core.files import storage
 from core.jobs_worker import sources
 from core.lib.safe_fetch import FETCHER
-from core.models import Job, Run, StoredFile, User
+from core.lib.text import quote
+from core.models import ChatSession, Job, Message, Run, StoredFile, User
 from core.plugins import registry
 from core.plugins.base import Artifact, Capability, PluginResult
 from core.plugins.html_slides import PLUGIN as HTML
@@ -141,11 +142,53 @@ def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
             {"match": "", "steps": [{"text": said}]},
         ]
     )
-    first = say("What do volcanoes do to people?")
+    first = say(f"{quote('Mind the lava!', sender='Bo')}\nWhat do volcanoes do to people?")
     run = say("Nice. Now turn this into a deck please", session=first.session.public_id)
     shown = words(made(run))
     assert "Ash falls on the fields" in shown
     assert "deck" not in shown
+    assert "quoted" not in shown
+
+
+@pytest.mark.parametrize(
+    "source",
+    [{"source": "this conversation"}, {"topic": "our chat"}, {"source": "the document above"}],
+)
+def test_l1_a_source_that_only_refers_to_something_is_none(
+    worker: Worker, script: Script, say: Say, source: dict[str, str]
+) -> None:
+    """Models write such words where a person does: they were the topic of the deck."""
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "turn", "steps": [{"tool": TOOL.name, "arguments": call(**source)}]},
+            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
+        ]
+    )
+    here = {"session": say("What do volcanoes do to people?").session.public_id}
+    deck = made(say("Now turn this into a deck", **here))
+    assert "Ash falls" in words(deck)
+    assert titles(deck)[0] == "What do volcanoes do to people"
+
+
+@pytest.mark.parametrize("most", [200, 2000])
+def test_l1_a_call_without_a_source_takes_the_message_that_is_quoted(
+    worker: Worker, script: Script, say: Say, most: int
+) -> None:
+    """*Make slides of this*, in reply to somebody else's message."""
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "Make slides", "steps": [{"tool": TOOL.name, "arguments": call()}]},
+            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
+        ]
+    )
+    first = say("What do volcanoes do to people?")
+    asked = f"{quote(MILL[:most], sender='Bo')}\nMake slides of this"
+    shown = words(made(say(asked, session=first.session.public_id)))
+    assert "brook" in shown
+    assert "volcanoes" not in shown
+    assert "quoted" not in shown
 
 
 def test_l1_a_call_without_a_source_takes_the_text_below_its_request(
@@ -395,6 +438,59 @@ def test_l1_documents_sent_one_after_the_other_are_all_found(
     text = say(asked, session=first.session.public_id).result["text"]
     said = text.removeprefix("I am working on it, one moment.").partition("\n\n**Sources**")[0]
     assert said.strip() == answer
+
+
+def test_l1_a_source_may_be_the_name_of_an_earlier_document(
+    worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    arguments = {"plugin_id": "summarize", "parameters": {"source": "alpha.txt"}}
+    asked = {"match": "the first one", "steps": [{"tool": TOOL.name, "arguments": arguments}]}
+    script([*SUMMARY[:3], asked, *SUMMARY[3:]])
+    here = {"session": say("here are two", media=pair).session.public_id}
+    text = say("Tell me about the first one", **here).result["text"]
+    assert text == "Only alpha.\n\n**Sources**\n\n1. alpha.txt"
+
+
+def test_l1_both_are_the_last_two(
+    worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    old = storage.keep(user=ada, name="old.txt", content=b"The old one.")
+    media = [{"kind": "file", "upload": old.public_id}]
+    here = {"session": say("here is an old one", media=media).session.public_id}
+    for each in pair:
+        say("and another", media=[each], **here)
+    text = say("Please summarize both documents", **here).result["text"]
+    assert "Alpha and beta.\n\nNot read: “old.txt”." in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("Please summarize our conversation", "Only words."),
+        ("Can you summarize what we discussed?", "Only words."),
+        ("Please summarize the document in this chat", "Only alpha."),
+    ],
+)
+def test_l1_a_summary_of_the_conversation_is_none_of_its_documents(
+    asked: str, answer: str, worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    script(
+        [{"match": "^Summarize .*This conversation", "steps": [{"text": "Only words."}]}, *SUMMARY]
+    )
+    here = {"session": say("here is one", media=pair[:1]).session.public_id}
+    assert answer in say(asked, **here).result["text"]
+
+
+def test_l1_a_document_of_the_conversation_before_a_new_one_is_not_found(
+    worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    here = {"session": say("here is one", media=pair[:1]).session.public_id}
+    ChatSession.objects.update(history_from=Message.objects.latest("id").pk)
+    say("and another", media=pair[1:], **here)
+    text = say("Please summarize both documents", **here).result["text"]
+    assert "Only beta.\n\n**Sources**" in text
 
 
 def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(

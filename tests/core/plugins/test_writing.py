@@ -12,7 +12,7 @@ from pptx import Presentation
 from core.lib.languages import detect, named
 from core.plugins.base import Cancelled, PluginError, Source
 from core.plugins.ppt_generation import PLUGIN
-from core.plugins.slides import brief, compose, layout
+from core.plugins.slides import asked, brief, compose, layout
 from core.plugins.slides.deck import ChartSlide, Deck, QuoteSlide, TableSlide, TitleSlide
 from tests.core.plugins.hosts import ScriptedHost, document, good, kind_of, topic, unreachable
 from tests.core.plugins.reports import REPORT
@@ -129,6 +129,38 @@ async def test_a_title_that_was_asked_for_is_the_title(
     order = brief.read({"request": request_text}, source, 3072)
     deck = (await compose.make(order, ScriptedHost(tmp_path, good))).deck
     assert deck.title == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "about"),
+    [
+        ("帮我把这个做成PPT", ""),
+        ("根据上面的对话生成一份10页的PPT", ""),
+        ("做一个蜜蜂的PPT", "蜜蜂"),
+        ("帮我制作一份公司介绍的演示文稿", "公司介绍"),
+        ("能不能给我做个PPT，主题是中国历史？", "中国历史"),
+        ("これをスライドにして", ""),
+        ("この文書のスライドを5枚作って", ""),
+        ("スライド5枚作って", ""),
+        ("蜂のスライドを作って", "蜂"),
+        ("이걸 슬라이드로 만들어줘", ""),
+        ("화산 슬라이드 만들어줘", "화산"),
+        ("Kannst du daraus eine Präsentation machen?", ""),
+        ("Eine Präsentation dazu bitte", ""),
+        ("Make 10 slides from the two documents", ""),
+        ("Please make a PowerPoint of the PDF I sent you", ""),
+        ("Could you make ten slides about life as a nurse?", "Life as a nurse"),
+        ("Transforme ce document en présentation", ""),
+        ("Convierte este documento en diapositivas", ""),
+        ("The history of this house, 4 slides", "The history of this house"),
+        ("[Voice Message]\nTranscript: erstell mir daraus Folien", ""),
+        ("[Voice Message]\nTranscript: 把这份文档做成PPT", ""),
+        ("プレゼンのコツ", "プレゼンのコツ"),
+    ],
+)
+def test_an_order_that_only_refers_to_something_has_no_topic(words: str, about: str) -> None:
+    """[L1] In scripts without spaces, too, and where it was spoken: it was the topic itself."""
+    assert asked.read(words).topic == about
 
 
 def test_a_call_wins_over_the_words_of_the_request() -> None:
