@@ -60,7 +60,9 @@ class Chat {
       open: (id) => this.open(id),
       removed: (id) => id === this.session && this.open(null),
       renamed: (id, title) => id === this.session && this.log.setTitle(title),
-      failed: (words) => isShell() || toast(words),
+      failed: (words) => {
+        if (!isShell()) toast(words);
+      },
     });
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),
@@ -122,9 +124,8 @@ class Chat {
   }
 
   /** Show a chat (null: a new one). */
-  async open(id, { push = true, key = newChatKey() } = {}) {
+  async open(id, { push = true, key = `new-${randomId()}` } = {}) {
     const opening = ++this.#opening;
-    const focused = document.activeElement;
     this.session = id;
     this.key = id ?? key;
     this.#runs.clear();
@@ -141,10 +142,9 @@ class Chat {
     this.picker.open(id);
     this.drawer.closeOnPhone();
     this.#updateBusy();
+    this.composer.focus(); // at once: who waits for the chat may go elsewhere
     if (id !== null) await this.#load(id, opening);
     this.#showUnsent();
-    // Unless who waited for the chat went elsewhere meanwhile.
-    if ([focused, document.body].includes(document.activeElement)) this.composer.focus();
   }
 
   async #load(id, opening) {
@@ -311,6 +311,7 @@ class Chat {
     this.#resuming.clear();
     this.#sent.clear();
     this.#flush();
+    offerDecisions(); // one may have been lost
     // The connection that a stop was sent on may have been dead.
     for (const run of this.#openRuns()) this.#follow(run);
     this.sidebar.refresh();
@@ -617,19 +618,9 @@ function sessionOfPath() {
   return /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? null;
 }
 
-function newChatKey() {
-  return `new-${randomId()}`;
-}
-
-async function rateSource({ runId, messageId, sourceId, verdict }) {
+function rateSource({ runId, messageId, sourceId, verdict }) {
   const body = { run_id: runId, message_id: messageId, source_id: sourceId, verdict };
-  try {
-    await call("/chat/feedback", body);
-    return true;
-  } catch (error) {
-    toast(error.message);
-    return false;
-  }
+  return call("/chat/feedback", body).catch((error) => toast(error.message));
 }
 
 new Chat().start();

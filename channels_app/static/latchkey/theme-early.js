@@ -17,4 +17,11 @@
   } catch {
     root.dataset.theme = "auto";
   }
+  // Sent twice, a form loses its first answer.
+  let free = 0;
+  addEventListener("submit", (event) => {
+    if (event.defaultPrevented) return;
+    if (event.timeStamp < free) event.preventDefault();
+    free = event.timeStamp + 5000;
+  });
 })();
