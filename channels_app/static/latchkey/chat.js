@@ -23,6 +23,8 @@ import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
 
+// Each has a method of the chat.
+const FRAMES = new Set(["accepted", "final", "progress", "error", "notice", "assistant"]);
 const SOON = 300;
 const AGAIN = 1000;
 // After so many the gateway is not only starting anew.
@@ -142,7 +144,8 @@ class Chat {
     this.picker.open(id);
     this.drawer.closeOnPhone();
     this.#updateBusy();
-    this.composer.focus(); // at once: who waits for the chat may go elsewhere
+    // At once: who waits for the chat may go elsewhere. One that comes unasked takes no focus.
+    if (push || document.activeElement === document.body) this.composer.focus();
     if (id !== null) await this.#load(id, opening);
     this.#showUnsent();
   }
@@ -381,7 +384,7 @@ class Chat {
 
   #frame(frame) {
     if (isMessage(frame)) this.#message(frame);
-    else if (Object.hasOwn(HANDLERS, frame.type)) HANDLERS[frame.type](this, frame);
+    else if (FRAMES.has(frame.type)) this[frame.type](frame);
   }
 
   #message(frame) {
@@ -565,6 +568,10 @@ class Chat {
     this.log.keepAtEnd(() => showNotice(frame, decide));
   }
 
+  assistant(frame) {
+    if (frame.session_id === this.session) this.picker.refresh();
+  }
+
   #page() {
     return {
       openSettings: () => this.settings.open(),
@@ -604,15 +611,6 @@ class Chat {
     for (const turn of waiting) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
   }
 }
-
-const HANDLERS = {
-  accepted: (chat, frame) => chat.accepted(frame),
-  final: (chat, frame) => chat.final(frame),
-  progress: (chat, frame) => chat.progress(frame),
-  error: (chat, frame) => chat.error(frame),
-  notice: (chat, frame) => chat.notice(frame),
-  assistant: (chat, frame) => frame.session_id === chat.session && chat.picker.refresh(),
-};
 
 function sessionOfPath() {
   return /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? null;

@@ -17,11 +17,4 @@
   } catch {
     root.dataset.theme = "auto";
   }
-  // Sent twice, a form loses its first answer.
-  let free = 0;
-  addEventListener("submit", (event) => {
-    if (event.defaultPrevented) return;
-    if (event.timeStamp < free) event.preventDefault();
-    free = event.timeStamp + 5000;
-  });
 })();
