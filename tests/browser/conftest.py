@@ -26,11 +26,12 @@ from playwright.sync_api import (
 
 from gateway_project.home import BASE_DIR
 from tests import templates
+from tests.browser.slow_network import slow_network
 from tests.chromium import browser
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 
-__all__ = ["browser"]
+__all__ = ["browser", "slow_network"]
 expect.set_options(timeout=100_000)
 
 SLOW = (

@@ -727,8 +727,10 @@ def test_a_message_waits_for_a_picture_that_is_being_read_and_its_transparent_pa
     page.get_by_label("Message", exact=True).fill("What is this?")
     expect(page.locator("#attachments li")).to_contain_text("noise.png")
     expect(page.locator("#send")).to_be_disabled()
+    page.get_by_role("button", name="Remove noise.png").focus()
     page.evaluate("window.read()")
     expect(page.locator("#send")).to_be_enabled()
+    expect(page.get_by_role("button", name="Remove noise.png")).to_be_focused()
     source = page.locator("#attachments img").get_attribute("src") or ""
     assert source.startswith("data:image/jpeg"), "as PNG it is too large"
     assert page.evaluate(TOP_LEFT, source) == [255, 255, 255]

@@ -255,15 +255,11 @@ export class Sidebar {
     return sessions.filter((each) => !this.#removed.has(each.id));
   }
 
-  #known(id) {
-    return [...this.#sessions, ...(this.#hits ?? [])].filter((each) => each.id === id);
-  }
-
   async #rename(session, title) {
     if (title === "" || title === session.title) return;
     if (!(await this.#post(session, { action: "rename", title }))) return;
     this.#isOutdated = true; // a list on its way may have the old title
-    for (const each of this.#known(session.id)) each.title = title;
+    for (const each of [...this.#sessions, ...(this.#hits ?? [])]) if (each.id === session.id) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);
   }
