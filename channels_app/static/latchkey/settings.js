@@ -40,9 +40,8 @@ export class Settings {
   /** The page comes anew in the language. */
   async #chooseLanguage(choice) {
     try {
-      const language = choice.value;
-      await call("/chat/settings", { language });
-      if (language === choice.value) location.reload(); // else another is on its way
+      await call("/chat/settings", { language: choice.value });
+      location.reload();
     } catch (error) {
       this.on.failed(error.message);
     }
