@@ -398,9 +398,10 @@ def run_all() -> int:
 # texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
 # 500 turns of a day on which models fail, 200 of it with kills; ten times as many rules of
 # schedules, 60 clocks that jump while they are due, and 1,000 kills; 1,000 kills around calls of
-# tools that ask first; every page in both schemes and widths; 20 restore drills; 20,000 turns among
-# kills, backups, updates and restores.
+# tools that ask first; every page in both schemes and widths, and over a slow network; 20 restore
+# drills; 20,000 turns among kills, backups, updates and restores.
 SOAK = {
+    "BROWSER_SLOW": "1",
     "BUDGET_CALLS": "50",
     "BUDGET_ORDERS": "1500",
     "BUDGET_PROCESSES": "8",

@@ -45,8 +45,8 @@ Json = dict[str, Any]
 
 SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
-NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js"}
-NOT_IMPORTED |= {"reminders.js", "theme-early.js", "service-worker.js"}
+NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js", "fold.js"}
+NOT_IMPORTED |= {"once.js", "reminders.js", "theme-early.js", "service-worker.js"}
 SEARCH_CHARACTERS = 100
 SHOWN_CHATS = 200
 BACKEND = "django.contrib.auth.backends.ModelBackend"

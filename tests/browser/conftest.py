@@ -26,11 +26,12 @@ from playwright.sync_api import (
 
 from gateway_project.home import BASE_DIR
 from tests import templates
+from tests.browser.slow_network import slow_network
 from tests.chromium import browser
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 
-__all__ = ["browser"]
+__all__ = ["browser", "slow_network"]
 expect.set_options(timeout=100_000)
 
 SLOW = (
@@ -38,6 +39,9 @@ SLOW = (
     "It has a **second paragraph** and its last word is finished."
 )
 PLAN = {"title": "The plan", "content": "## Steps\n\n1. Sow\n2. Wait\n3. Reap"}
+# Whether a form is sent by a press, and by a second one while the gateway takes its time.
+SENT_TWICE = """(form) => [1, 2].map(() =>
+  form.dispatchEvent(new Event("submit", { bubbles: true, cancelable: true })))"""
 FORMULAS = (
     "The roots of $ax^2 + bx + c = 0$ are\n\n"
     r"\[ x_{1,2} = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a} \]"

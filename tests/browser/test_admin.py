@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Seen
+from tests.browser.conftest import SENT_TWICE, Seen
 from tests.channels_app.client import people
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Bots
@@ -67,6 +67,9 @@ def test_a10_a_new_key_is_copied_by_its_button(open_page: OpenPage, gateway: Gat
         viewport=PHONE,
         permissions=["clipboard-read", "clipboard-write"],
     )
+    # A second key would hide the secret of the first.
+    assert page.locator("#apikey_form").evaluate(SENT_TWICE) == [True, False]
+    page.reload()
     page.locator("#id_name").fill("laptop")
     page.locator(".select2-selection").click()
     page.locator(".select2-search__field").fill("ada")

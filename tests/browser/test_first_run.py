@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from core.providers import questions
 from tests import templates
-from tests.browser.conftest import Seen, link, shell, watch
+from tests.browser.conftest import Seen, come, hold, link, shell, watch
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 from tests.journeys import model as models
@@ -152,6 +152,25 @@ def test_an_error_is_announced_at_its_field_and_has_the_focus(
     expect(box).to_be_focused()
     expect(box).to_have_accessible_description(re.compile("knows no model of this name"))
     expect(page.get_by_role("button", name="Test and use it")).to_be_enabled()
+
+
+def test_a_name_that_is_being_typed_stays_when_the_list_of_models_comes(
+    opened: OpenPage, server: Model
+) -> None:
+    page, _ = opened("model")
+    page.get_by_text("Another server").click()
+    page.get_by_label("Address of the server").fill(server.url)
+    held = hold(page, "**/first-run/model")
+    page.get_by_label("inside my network").check()
+    box = page.get_by_role("combobox", name="Model")
+    box.press_sequentially("lar")
+    come(page, held)
+    for route in held:
+        route.continue_()
+    expect(page.locator("[data-list-state]")).to_have_text("2 models.")
+    expect(box).to_be_focused()
+    page.keyboard.type("ge")
+    expect(box).to_have_value("large")
 
 
 def test_an_error_that_comes_under_a_pressed_pointer_takes_no_click_away(

@@ -12,7 +12,7 @@ from tests.browser.conftest import Play, Seen, ask, finished
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
-# The focus is on a call of a tool that ends.
+# The focus is on a call of a tool that ends, then within it, while another one ends.
 TOOL_ENDS = """async () => {
   const module = (name) => import(document.querySelector(`link[href*="/${name}."]`).href);
   const [{ Run }, { Turn }] = await Promise.all([module("conversation"), module("turn")]);
@@ -25,7 +25,11 @@ TOOL_ENDS = """async () => {
   turn.node.querySelector("summary").focus();
   run.tools.set("1", "done");
   turn.showTools();
-  return document.activeElement.textContent;
+  const said = [document.activeElement.textContent];
+  document.activeElement.click();
+  turn.node.querySelector("pre").focus();
+  turn.showTools();
+  return [...said, document.activeElement.textContent];
 }"""
 OpenPage = Callable[..., tuple[Page, Seen]]
 
@@ -84,7 +88,7 @@ def everything_is_there(page: Page) -> None:
     expect(page.get_by_text("La la")).to_be_visible()
     expect(page.locator(".custom summary")).to_have_text("chart")
     expect(page.locator(".error-block")).to_contain_text("One source failed.")
-    assert page.evaluate(TOOL_ENDS) == "Used a web page"
+    assert page.evaluate(TOOL_ENDS) == ["Used a web page", "{}"]
 
 
 def test_without_the_switch_a_long_task_says_only_that_it_works(

@@ -12,11 +12,20 @@ class ApiError extends Error {
   }
 }
 
-/** The JSON answer of a GET, or of a POST when there is a body. Leaves for sign-in on 401. */
-export async function call(path, body) {
+const posts = new Map(); // the last to each address
+
+/** The JSON answer of a GET, or of a POST when there is a body, which no later one to its address overtakes.
+ * Leaves for sign-in on 401. */
+export function call(path, body) {
+  const answer = Promise.allSettled([body && posts.get(path)]).then(() => ask(path, body));
+  if (body) posts.set(path, answer);
+  return answer;
+}
+
+async function ask(path, body) {
   const patience = new AbortController();
-  const options = { headers: { Accept: "application/json" }, credentials: "same-origin", signal: patience.signal };
-  if (body !== undefined) {
+  const options = { headers: { Accept: "application/json" }, signal: patience.signal };
+  if (body) {
     options.method = "POST";
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";

@@ -112,7 +112,7 @@ export class Attachments {
   }
 
   async #read(item) {
-    const url = isPicture(item.file) ? await shrunk(item.file).catch(() => null) : null;
+    const url = item.file.type.startsWith("image/") ? await shrunk(item.file).catch(() => null) : null;
     if (item.isGone) return; // removed meanwhile
     if (url === null) this.#upload(item);
     else item.url = url;
@@ -161,8 +161,10 @@ export class Attachments {
 
   #draw() {
     this.#keep();
+    const focused = [...this.#tray.children].findIndex((row) => row.contains(document.activeElement));
     this.#tray.replaceChildren(...this.#items.map((item) => this.#shown(item)));
     this.#tray.hidden = this.isEmpty;
+    this.#tray.children[focused]?.querySelector("button").focus();
     this.on.changed();
   }
 
@@ -184,10 +186,6 @@ function isWhole({ url, id }) {
 // Office programs add a picture of a copied text to it; a copied picture has no plain text.
 function isText(clipboard) {
   return clipboard.types.includes("text/html") && clipboard.getData("text/plain").trim() !== "";
-}
-
-function isPicture(file) {
-  return file.type.startsWith("image/");
 }
 
 /** An upload in progress: {done: the id, abort()}. The error's message is shown to the user. */

@@ -21,18 +21,17 @@ export function callBody(frame, decide) {
     body.append(el("p.plain", {}, outcome || details.join("\n")));
     return body;
   }
-  if (details.length) body.append(detailsOf(details.join("\n")));
+  if (details.length) body.append(quoted("blockquote.sender-quote.call-details", details.join("\n"), 0));
   const problem = textOf(frame.problem);
   if (problem) body.append(el("p.call-problem", { role: "alert" }, problem));
   body.append(buttonsOf(frame, decide));
   return body;
 }
 
-// Foreign text: whole when it is pressed, for little room it is cut.
-function detailsOf(text) {
-  const node = el("blockquote.sender-quote.call-details", { title: text, tabindex: 0, dir: "auto" }, text);
-  node.addEventListener("click", () => node.classList.toggle("whole"));
-  return node;
+/** Foreign text: whole when it is pressed, for little room it is cut. */
+export function quoted(selector, text, tabindex = null) {
+  const onclick = ({ currentTarget }) => currentTarget.classList.toggle("whole");
+  return el(selector, { title: text, tabindex, dir: "auto", onclick }, text);
 }
 
 function buttonsOf(frame, decide) {

@@ -23,6 +23,8 @@ import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
 
+// Each has a method of the chat.
+const FRAMES = new Set(["accepted", "final", "progress", "error", "notice", "assistant", "chats"]);
 const SOON = 300;
 const AGAIN = 1000;
 // After so many the gateway is not only starting anew.
@@ -60,7 +62,9 @@ class Chat {
       open: (id) => this.open(id),
       removed: (id) => id === this.session && this.open(null),
       renamed: (id, title) => id === this.session && this.log.setTitle(title),
-      failed: (words) => isShell() || toast(words),
+      failed: (words) => {
+        if (!isShell()) toast(words);
+      },
     });
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),
@@ -122,9 +126,8 @@ class Chat {
   }
 
   /** Show a chat (null: a new one). */
-  async open(id, { push = true, key = newChatKey() } = {}) {
+  async open(id, { push = true, key = `new-${randomId()}` } = {}) {
     const opening = ++this.#opening;
-    const focused = document.activeElement;
     this.session = id;
     this.key = id ?? key;
     this.#runs.clear();
@@ -141,10 +144,10 @@ class Chat {
     this.picker.open(id);
     this.drawer.closeOnPhone();
     this.#updateBusy();
+    // At once: who waits for the chat may go elsewhere. One that comes unasked takes no focus.
+    if (push || document.activeElement === document.body) this.composer.focus();
     if (id !== null) await this.#load(id, opening);
     this.#showUnsent();
-    // Unless who waited for the chat went elsewhere meanwhile.
-    if ([focused, document.body].includes(document.activeElement)) this.composer.focus();
   }
 
   async #load(id, opening) {
@@ -311,6 +314,7 @@ class Chat {
     this.#resuming.clear();
     this.#sent.clear();
     this.#flush();
+    offerDecisions(); // one may have been lost
     // The connection that a stop was sent on may have been dead.
     for (const run of this.#openRuns()) this.#follow(run);
     this.sidebar.refresh();
@@ -380,7 +384,7 @@ class Chat {
 
   #frame(frame) {
     if (isMessage(frame)) this.#message(frame);
-    else if (Object.hasOwn(HANDLERS, frame.type)) HANDLERS[frame.type](this, frame);
+    else if (FRAMES.has(frame.type)) this[frame.type](frame);
   }
 
   #message(frame) {
@@ -564,6 +568,14 @@ class Chat {
     this.log.keepAtEnd(() => showNotice(frame, decide));
   }
 
+  assistant(frame) {
+    if (frame.session_id === this.session) this.picker.refresh();
+  }
+
+  chats() {
+    this.sidebar.refresh();
+  }
+
   #page() {
     return {
       openSettings: () => this.settings.open(),
@@ -604,33 +616,13 @@ class Chat {
   }
 }
 
-const HANDLERS = {
-  accepted: (chat, frame) => chat.accepted(frame),
-  final: (chat, frame) => chat.final(frame),
-  progress: (chat, frame) => chat.progress(frame),
-  error: (chat, frame) => chat.error(frame),
-  notice: (chat, frame) => chat.notice(frame),
-  assistant: (chat, frame) => frame.session_id === chat.session && chat.picker.refresh(),
-  chats: (chat) => chat.sidebar.refresh(),
-};
-
 function sessionOfPath() {
   return /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? null;
 }
 
-function newChatKey() {
-  return `new-${randomId()}`;
-}
-
-async function rateSource({ runId, messageId, sourceId, verdict }) {
+function rateSource({ runId, messageId, sourceId, verdict }) {
   const body = { run_id: runId, message_id: messageId, source_id: sourceId, verdict };
-  try {
-    await call("/chat/feedback", body);
-    return true;
-  } catch (error) {
-    toast(error.message);
-    return false;
-  }
+  return call("/chat/feedback", body).catch((error) => toast(error.message));
 }
 
 new Chat().start();

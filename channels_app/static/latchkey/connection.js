@@ -6,7 +6,7 @@ const LONGEST_WAIT = 15_000;
 const HEARTBEAT = 25_000;
 const PATIENCE = 10_000;
 
-const CLOSE = { SIGNED_OUT: 4401, OTHER_PERSON: 4409, TOO_MANY: 4429 };
+const TOO_MANY = 4429;
 
 export class Connection {
   #open;
@@ -107,14 +107,10 @@ export class Connection {
     this.#socket = null;
     this.#clock.clear(this.#beat);
     this.#clock.clear(this.#deadline);
-    if (code === CLOSE.SIGNED_OUT) {
+    const leave = { 4401: this.#on.signedOut, 4409: this.#on.otherPerson }[code];
+    if (leave) {
       this.#on.state("signed-out");
-      this.#on.signedOut();
-      return;
-    }
-    if (code === CLOSE.OTHER_PERSON) {
-      this.#on.state("signed-out");
-      this.#on.otherPerson();
+      leave();
       return;
     }
     if (!opened) this.#on.refused();
@@ -125,7 +121,7 @@ export class Connection {
   }
 
   #wait(code) {
-    if (code === CLOSE.TOO_MANY) return LONGEST_WAIT;
+    if (code === TOO_MANY) return LONGEST_WAIT;
     const longest = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (this.#failures - 1));
     return longest / 2 + (this.#clock.random() * longest) / 2;
   }

@@ -76,22 +76,18 @@ export function scrolling() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
 }
 
-/** An address that leads to this gateway, or null. */
-export function ownUrl(address) {
+/** An http(s) address, or null. */
+export function webUrl(address) {
   try {
     const url = new URL(address, location.href);
-    return url.origin === location.origin ? url : null;
+    return /^https?:$/.test(url.protocol) ? url : null;
   } catch {
     return null;
   }
 }
 
-/** An http(s) address, or null. */
-export function webUrl(address) {
-  try {
-    const url = new URL(address, location.href);
-    return ["http:", "https:"].includes(url.protocol) ? url : null;
-  } catch {
-    return null;
-  }
+/** An address that leads to this gateway, or null. */
+export function ownUrl(address) {
+  const url = webUrl(address);
+  return url?.origin === location.origin ? url : null;
 }

@@ -89,6 +89,7 @@ class ModelForm extends StepForm {
     super(form);
     this.select = form.querySelector("#model-select");
     this.input = form.querySelector("#id_model");
+    this.names = form.querySelector("#model-names");
     this.state = form.querySelector("[data-list-state]");
     this.select.dataset.for = "model";
     for (const radio of form.elements.kind) radio.addEventListener("change", () => this.#chosen());
@@ -97,7 +98,7 @@ class ModelForm extends StepForm {
     }
     this.select.addEventListener("change", () => this.#typed());
     this.#showFields(); // one may have been chosen before this script ran
-    const names = [...form.querySelectorAll("#model-names option")].map((each) => each.value);
+    const names = [...this.names.options].map((each) => each.value);
     if (names.length) this.#offer(names);
     else this.#listSoon();
   }
@@ -172,7 +173,9 @@ class ModelForm extends StepForm {
     const other = new Option(gettext("Another name…"), "");
     other.dataset.other = "1";
     this.select.replaceChildren(choose, ...options, other);
-    this.#useList(hasList);
+    this.names.replaceChildren(...names.map((name) => new Option(name, name)));
+    const isTyping = this.input === document.activeElement && this.input.value !== "";
+    this.#useList(hasList && !isTyping); // who types has the names below the box
     this.state.textContent = hasList ? filled(ngettext("{count} model.", "{count} models.", names.length), { count: names.length }) : "";
   }
 
@@ -183,12 +186,15 @@ class ModelForm extends StepForm {
   }
 
   #useList(shown) {
+    const button = this.form.querySelector("[data-list]");
+    const isFocused = [this.input, button].includes(document.activeElement);
     this.select.hidden = this.select.disabled = !shown;
     this.input.hidden = this.input.disabled = shown;
     this.select.name = shown ? "model" : "";
     this.field("model").querySelector("label").htmlFor = shown ? this.select.id : this.input.id;
-    this.form.querySelector("[data-list]").hidden = shown;
+    button.hidden = shown;
     this.select.parentElement.classList.toggle("whole", shown);
+    if (shown && isFocused) this.select.focus(); // what is hidden loses it
   }
 }
 

@@ -21,16 +21,6 @@ export function applyDelta(message, delta) {
   return merged;
 }
 
-/** The messages a sequence of events adds up to, in the order of their first event. */
-export function fold(events) {
-  const messages = new Map();
-  events.forEach((event, position) => {
-    const key = event.message_id || position;
-    messages.set(key, applyDelta(messages.get(key), event));
-  });
-  return [...messages.values()];
-}
-
 /** The steps of a path relative to props: names, and numbers for [n]; null when malformed. */
 function parsePath(path) {
   const text = normalisePath(path);

@@ -72,9 +72,11 @@ class WholeView {
   show(part) {
     const before = this.node.querySelector("details");
     const isFocused = before?.contains(document.activeElement);
-    this.node.replaceChildren(this.build(part.props, this.context, part));
-    const details = this.node.querySelector("details");
+    const drawn = el("div.part", {}, this.build(part.props, this.context, part));
+    const details = drawn.querySelector("details");
     if (details && before?.open) details.open = true;
+    if (drawn.isEqualNode(this.node)) return; // what one scrolls or selects in it stays
+    this.node.replaceChildren(...drawn.childNodes);
     if (isFocused) details?.querySelector("summary").focus({ preventScroll: true });
   }
 }

@@ -1,6 +1,6 @@
 // Messages of the gateway itself: short toasts, and cards with decisions.
 
-import { callBody, choiceButton } from "./call-card.js";
+import { callBody, choiceButton, quoted } from "./call-card.js";
 import { textOf } from "./conversation.js";
 import { el, focusBox, icon, iconButton } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
@@ -13,8 +13,8 @@ const VERDICTS = [
   ["block", gettext("Block"), ".button-danger"],
 ];
 
-// The frames of dismissed cards, by what they ask: each new connection brings what waits.
-const dismissed = new Map();
+// The last frame of each card, by what it asks: each new connection brings what waits.
+const shown = new Map();
 
 /** Show a toast for a few seconds. */
 export function toast(message) {
@@ -40,10 +40,17 @@ export function showNotice(frame, decide) {
   const id = call || textOf(frame.request);
   const old = id ? place.querySelector(`[data-request="${CSS.escape(id)}"]`) : null;
   if (frame.decided && !old) return; // decided elsewhere, and never shown here
-  if (id && dismissed.get(id) === JSON.stringify(frame)) return;
-  const node = call ? callCard(frame, id, decide.call) : card(frame, id, decide.request);
+  const said = JSON.stringify(frame);
+  if (id && shown.get(id) === said) return offerDecisions();
+  shown.set(id, said);
+  const label = call ? gettext("Call of a tool") : gettext("Notice");
+  const body = call ? callBody(frame, decide.call) : requestBody(frame, id, decide.request);
+  const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": label };
+  const node = el("section.notice", attributes, icon(call ? "tool" : id ? "request" : "bell"), body);
+  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
   const isFocused = old?.contains(document.activeElement);
   if (old) old.replaceWith(node);
+  else if (place.matches(":hover, :focus-within")) place.append(node); // none comes under the pointer
   else place.prepend(node);
   arrange(place);
   if (isFocused) node.querySelector(".icon-button").focus();
@@ -57,7 +64,9 @@ export function offerDecisions() {
 /** One card is shown, the newest; the others wait behind a button, so that the conversation stays
  * in view. */
 function arrange(place) {
-  place.querySelector(".notices-more")?.remove();
+  const more = place.querySelector(".notices-more");
+  const isFocused = more === document.activeElement;
+  more?.remove();
   const cards = [...place.querySelectorAll(".notice")];
   const open = cards.length > 1 && place.hasAttribute("data-open");
   place.toggleAttribute("data-open", open);
@@ -69,14 +78,14 @@ function arrange(place) {
   const toggle = () => {
     place.toggleAttribute("data-open", !open);
     arrange(place);
-    place.querySelector(".notices-more").focus({ preventScroll: true });
   };
   const attributes = { type: "button", "aria-expanded": String(open), onclick: toggle };
-  place.append(el("button.button.notices-more", attributes, label));
+  const button = el("button.button.notices-more", attributes, label);
+  place.append(button);
+  if (isFocused) button.focus({ preventScroll: true });
 }
 
-function dismiss(node, id, frame) {
-  dismissed.set(id, JSON.stringify(frame));
+function dismiss(node) {
   const place = node.parentElement;
   node.remove();
   arrange(place);
@@ -85,24 +94,15 @@ function dismiss(node, id, frame) {
   else focusBox();
 }
 
-function callCard(frame, id, decide) {
-  const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": gettext("Call of a tool") };
-  const node = el("section.notice", attributes, icon("tool"), callBody(frame, decide));
-  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node, id, frame)));
-  return node;
-}
-
-function card(frame, id, decide) {
-  const text = el("p.plain", {}, textOf(frame.text));
+/** The card of an unknown request, or of a notice that asks nothing. */
+function requestBody(frame, id, decide) {
   const quote = textOf(frame.quote);
-  const senderQuote = quote ? el("blockquote.sender-quote", { title: quote, dir: "auto" }, quote) : null;
-  senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
-  const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": gettext("Notice") };
-  const node = el("section.notice", attributes, icon(id ? "request" : "bell"));
-  const open = id && !frame.decided;
   const buttons = VERDICTS.map(([verdict, label, look]) => choiceButton(label, look, () => decide(id, verdict)));
-  const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
-  node.append(el("div.notice-body", {}, text, senderQuote, row));
-  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node, id, frame)));
-  return node;
+  return el(
+    "div.notice-body",
+    {},
+    el("p.plain", {}, textOf(frame.text)),
+    quote ? quoted("blockquote.sender-quote", quote) : null,
+    id && !frame.decided ? el("div.notice-buttons", {}, ...buttons) : null,
+  );
 }

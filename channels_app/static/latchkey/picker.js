@@ -86,8 +86,7 @@ export class Picker {
   #save(change) {
     const asked = ++this.#asked;
     const address = `/chat/sessions/${this.#session}/assistant`;
-    const saving = Promise.resolve(this.saving)
-      .then(() => call(address, change))
+    const saving = call(address, change)
       .then((found) => asked === this.#asked && this.#show(found))
       .catch((error) => {
         this.on.failed(error.message);

@@ -53,15 +53,12 @@ export class Settings {
       const made = await call("/chat/link-code", {});
       shown.textContent = made.command;
       shown.hidden = false;
-      this.#dialog.querySelector("#link-hint").textContent =
-        filled(
-        ngettext(
-          "Send this to the bot within {count} minute. Anyone who sends it is linked to your account.",
-          "Send this to the bot within {count} minutes. Anyone who sends it is linked to your account.",
-          made.minutes,
-        ),
-        { count: made.minutes },
+      const hint = ngettext(
+        "Send this to the bot within {count} minute. Anyone who sends it is linked to your account.",
+        "Send this to the bot within {count} minutes. Anyone who sends it is linked to your account.",
+        made.minutes,
       );
+      this.#dialog.querySelector("#link-hint").textContent = filled(hint, { count: made.minutes });
     } catch (error) {
       this.on.failed(error.message);
     }

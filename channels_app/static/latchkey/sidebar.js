@@ -29,6 +29,8 @@ export class Sidebar {
   #list = document.querySelector("#sessions");
   #empty = document.querySelector("#sessions-empty");
   #search = document.querySelector("#session-search");
+  #dialog = document.querySelector("#session-dialog");
+  #late = null;
 
   /** on: {open(id), removed(id), renamed(id, title), failed(message)}. */
   constructor(on) {
@@ -101,6 +103,7 @@ export class Sidebar {
       if (!busy || this.#reading === null) this.refresh();
       return;
     }
+    if (!busy || !session.busy) this.#isOutdated = true; // a list on its way may not have it
     if (session.busy === busy && !isNews) return;
     session.busy = busy;
     session.at = new Date().toISOString();
@@ -149,6 +152,12 @@ export class Sidebar {
   }
 
   #draw() {
+    clearTimeout(this.#late);
+    // A press on a row that is drawn anew would be lost, and the focus that a closed dialog gives back.
+    if (this.#dialog.open || this.#list.matches(":active")) {
+      this.#late = setTimeout(() => this.#draw(), PAUSE);
+      return;
+    }
     const wanted = this.#wanted;
     const found = wanted ? this.#found(wanted) : this.#sessions;
     const before = [...this.#list.querySelectorAll(".session")];
@@ -217,7 +226,7 @@ export class Sidebar {
   }
 
   #menu(session) {
-    const dialog = document.querySelector("#session-dialog");
+    const dialog = this.#dialog;
     const form = dialog.querySelector("form");
     const input = dialog.querySelector("input[name=title]");
     const confirm = dialog.querySelector("#delete-confirm");
@@ -237,11 +246,6 @@ export class Sidebar {
       dialog.close();
       this.#rename(session, input.value.trim());
     };
-    // Where the button that opened it was drawn anew meanwhile, the browser focuses nothing.
-    const place = [...this.#list.querySelectorAll(".session")].findIndex((row) => row.dataset.id === session.id);
-    dialog.onclose = () => {
-      if (document.activeElement === document.body) this.#focusAgain(session.id, place);
-    };
     dialog.showModal();
     input.select();
   }
@@ -251,23 +255,17 @@ export class Sidebar {
     return sessions.filter((each) => !this.#removed.has(each.id));
   }
 
-  #known(id) {
-    return [...this.#sessions, ...(this.#hits ?? [])].filter((each) => each.id === id);
-  }
-
   async #rename(session, title) {
     if (title === "" || title === session.title) return;
-    const done = await this.#post(session, { action: "rename", title });
-    if (!done) return;
+    if (!(await this.#post(session, { action: "rename", title }))) return;
     this.#isOutdated = true; // a list on its way may have the old title
-    for (const each of this.#known(session.id)) each.title = title;
+    for (const each of [...this.#sessions, ...(this.#hits ?? [])]) if (each.id === session.id) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);
   }
 
   async #remove(session) {
-    const done = await this.#post(session, { action: "delete" });
-    if (!done) return;
+    if (!(await this.#post(session, { action: "delete" }))) return;
     this.#removed.add(session.id);
     this.#sessions = this.#remaining(this.#sessions);
     this.#hits = this.#remaining(this.#hits ?? []);
@@ -275,14 +273,8 @@ export class Sidebar {
     this.on.removed(session.id);
   }
 
-  async #post(session, body) {
-    try {
-      await call(`/chat/sessions/${session.id}`, body);
-      return true;
-    } catch (error) {
-      this.on.failed(error.message);
-      return false;
-    }
+  #post(session, body) {
+    return call(`/chat/sessions/${session.id}`, body).catch((error) => this.on.failed(error.message));
   }
 
   #arrows(event) {

@@ -20,7 +20,7 @@ from core.messages import MessageError, apply_delta, fold, from_dict
 from core.messages.paths import parse_path
 from tests import ROOT
 
-MERGE_JS = ROOT / "channels_app/static/latchkey/merge.js"
+FOLD_JS = ROOT / "channels_app/static/latchkey/fold.js"
 ANSWER_SECONDS = 60
 BATCHES, BATCH_SIZE = 400, 250  # 100,000 sequences
 
@@ -28,7 +28,7 @@ Event = dict[str, Any]
 
 
 class NodeMerge:
-    """One node process that folds sequences with merge.js, a line of JSON each way."""
+    """One node process that folds sequences with fold.js and merge.js, a line of JSON each way."""
 
     def __init__(self) -> None:
         node = shutil.which("node")
@@ -36,7 +36,7 @@ class NodeMerge:
             pytest.skip("node is not installed")
         script = Path(__file__).with_name("merge_lines.mjs")
         self.process = subprocess.Popen(
-            [node, str(script), str(MERGE_JS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [node, str(script), str(FOLD_JS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
     def fold(self, sequences: list[list[Event]]) -> list[list[Event]]:

@@ -177,6 +177,26 @@ test("an answer that is no JSON is an error: a proxy has given its own page", as
   await assert.rejects(call("/chat/sessions"), { status: 200, message: /HTTP 200/ });
 });
 
+test("a post waits for the one before it to its address, whatever became of that", async (context) => {
+  const { call } = await import(`${process.env.LATCHKEY_JS}/api.js`);
+  context.after(() => delete globalThis.document);
+  globalThis.document = { querySelector: () => null };
+  const asked = [];
+  const answer = (path, { body }) => new Promise((answered) => asked.push([`${path} ${body}`, answered]));
+  context.mock.method(globalThis, "fetch", answer);
+  const first = assert.rejects(call("/a", { is: 1 }), { status: 503 });
+  const second = call("/a", { is: 2 });
+  for (const path of ["/b", "/a"]) call(path, path === "/b" ? {} : undefined);
+  await new Promise(setImmediate);
+  assert.deepEqual(asked.map(([words]) => words), ['/a {"is":1}', "/b {}", "/a undefined"]);
+  asked[0][1](Response.json({}, { status: 503 }));
+  await first;
+  await new Promise(setImmediate);
+  assert.equal(asked[3][0], '/a {"is":2}');
+  for (const [, answered] of asked) answered(Response.json({ ok: true }));
+  assert.deepEqual(await second, { ok: true });
+});
+
 test("who is signed out is told, and the line stays down", () => {
   const { wires, heard, timers } = connected();
   wires[0].opens();

@@ -1,0 +1,11 @@
+// A form is sent once: pressed again while the gateway is slow, it would lose the first answer, which may have
+// been the good one, as of a link that works once.
+
+const PAUSE = 5000;
+let free = 0;
+
+addEventListener("submit", (event) => {
+  if (event.defaultPrevented) return;
+  if (event.timeStamp < free) event.preventDefault();
+  free = event.timeStamp + PAUSE;
+});
