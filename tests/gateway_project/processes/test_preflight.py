@@ -387,8 +387,8 @@ def test_a_proxy_without_an_address_stops_the_start(
 def test_a_model_server_without_an_address_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, given: str, wrong: str
 ) -> None:
-    """Each turn failed, without the word that would have helped. Other programs read the old name,
-    too: who has set that one knows no other.
+    """Each turn failed, without the word that would have helped. The error names the variable that
+    is set: the old one may be there for other programs.
     """
     for name in ("GATEWAY_MODEL_URL", "LLM_BASE_URL"):
         with monkeypatch.context() as patch:
