@@ -60,7 +60,8 @@ def server(name: str) -> str:
 
     The value is in no message: it may hold a password.
     """
-    value = (renamed(name) if name in OLD_NAMES else text(name)).strip().rstrip("/")
+    name = name if text(name) else OLD_NAMES.get(name, name)  # errors name the one that is set
+    value = text(name).strip().rstrip("/")
     parts = parts_of(value)
     if value and (parts is None or parts.scheme not in {"http", "https"} or not parts.hostname):
         message = "an address like http://127.0.0.1:11434/v1, without quotes"

@@ -55,6 +55,7 @@ USED_LINK = gettext_lazy(
     "This link has already been used or has expired. Ask the owner for a new one."
 )
 LOCKED = gettext_lazy("Too many wrong passwords. Try again in an hour.")
+NO_CHAT = gettext_lazy("This chat does not exist.")
 
 
 class BadRequestError(RefusedError):
@@ -239,6 +240,8 @@ def rate_source(request: HttpRequest) -> Json:
         verdict = source_feedback.record(user=person(request), **cast("dict[str, str]", given))
     except ValueError as error:
         raise BadRequestError(f"{error}.") from error
+    except LookupError as error:
+        raise RefusedError(404, NO_CHAT) from error
     return {"ok": True, "verdict": verdict}
 
 
@@ -246,7 +249,7 @@ def own(request: HttpRequest, session_id: str) -> Any:
     """Return the user's own chat. Raises RefusedError 404, also for another user's."""
     session = inbox.own_session(user=person(request), session_id=session_id)
     if session is None:
-        raise RefusedError(404, gettext_lazy("This chat does not exist."))
+        raise RefusedError(404, NO_CHAT)
     return session
 
 

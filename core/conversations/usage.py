@@ -232,12 +232,15 @@ class RunMeter:
 
     @property
     def tokens(self) -> dict[str, int]:
-        """Return the tokens of all calls of the book so far, estimated where none were reported."""
-        sums = Counter(total_tokens=0)
+        """Return the tokens of all calls of the book so far, estimated where none were reported;
+        cached ones and those of reasoning only where there are some.
+        """
+        sums: Counter[str] = Counter()
         for each in self.book.noted:
             sums.update(asdict(each.used))
-        sums["total_tokens"] = sums["prompt_tokens"] + sums["completion_tokens"]
-        return dict(sums)
+        prompt, answer = sums["prompt_tokens"], sums["completion_tokens"]
+        both = {"prompt_tokens": prompt, "completion_tokens": answer}
+        return {**both, "total_tokens": prompt + answer, **+sums}
 
     def shortage(self) -> ProviderError | None:
         found = self._open.shortage if self._open else None

@@ -26,6 +26,7 @@ from gateway_project.processes import begin, garbage, listener, ready
 
 logger = logging.getLogger(__name__)
 
+LEVELS = {"error": logging.ERROR, "warning": logging.WARNING}
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.
 PING_SECONDS = 50
@@ -40,7 +41,7 @@ def report_ready() -> None:
 def log_reach() -> None:
     """Log, as the doctor says it, why browsers do not reach the pages."""
     for found in configuration.reach():
-        logger.error("%s %s", found.what, found.fix)
+        logger.log(LEVELS[found.level], "%s %s", found.what, found.fix)
 
 
 def open_socket() -> socket.socket:

@@ -76,7 +76,12 @@ class ModelStepForm(forms.Form):
     model = forms.CharField(max_length=200, required=False)
 
     def clean_base_url(self) -> str:
-        """Refuse a path that belongs to a single call; leave out the slash at the end."""
+        """Refuse a path that belongs to a single call; leave out the slash at the end. The field
+        is hidden, with what was typed before, where the kind of provider has no address.
+        """
+        kind = BY_KIND.get(str(self.cleaned_data.get("kind")))
+        if kind is None or not kind.has_address:
+            return ""
         address = str(self.cleaned_data["base_url"]).rstrip("/")
         if words := addresses.wrong_path(address):
             raise forms.ValidationError(words)
@@ -89,7 +94,7 @@ class ModelStepForm(forms.Form):
         if kind is None or self.errors:
             return data
         if not kind.has_address:
-            data.update(base_url="", allow_private=False)
+            data["allow_private"] = False
         if not kind.has_key:
             data["key"] = ""
         self.provider, key = provider_of(data)
@@ -103,11 +108,10 @@ def provider_of(data: dict[str, Any]) -> tuple[ModelProvider, str]:
     """Return the provider that was given, and its key. One of the same kind and address that was
     set up before is changed, and keeps its key without a new one.
     """
+    address = data["base_url"]
     rows = ModelProvider.objects.filter(from_environment=False, kind=data["kind"])
-    known = rows.filter(base_url=data["base_url"]).order_by("id").first()
-    provider = known or ModelProvider(
-        kind=data["kind"], base_url=data["base_url"], name=name_of(data)
-    )
+    known = rows.filter(base_url__in=(address, f"{address}/")).order_by("id").first()
+    provider = known or ModelProvider(kind=data["kind"], base_url=address, name=name_of(data))
     provider.allow_private = data["allow_private"]
     provider.enabled = True
     key = data["key"]

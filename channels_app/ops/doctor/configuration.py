@@ -34,7 +34,7 @@ def examine() -> Iterator[Finding]:
 
 def is_loopback(host: str) -> bool:
     """Return whether ``host`` is reachable from this machine only."""
-    if host in {"localhost", ""}:
+    if host in {"localhost", ""} or host.endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

@@ -147,6 +147,17 @@ async def test_a_used_up_budget_is_told_at_once(world: World) -> None:
     assert (error.value.code, world.slept, len(world.wishes)) == ("budget", [], 1)
 
 
+def test_the_tokens_of_a_run_have_the_same_names_as_before_any_call() -> None:
+    """Clients add them up; of cached ones and of reasoning they are told where there are some."""
+    meter = meter_of()
+    assert meter.tokens == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    end(meter, Usage(30, 12))
+    assert meter.tokens == {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}
+    end(meter, Usage(10, 5, cached_tokens=4))
+    sums = {"prompt_tokens": 40, "completion_tokens": 17, "total_tokens": 57}
+    assert meter.tokens == {**sums, "cached_tokens": 4}
+
+
 async def test_without_a_budget_nothing_is_asked(world: World) -> None:
     assert await meter_of().reserve(MODEL, REQUEST) is None
     assert world.wishes == []

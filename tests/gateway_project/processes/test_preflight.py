@@ -387,11 +387,13 @@ def test_a_proxy_without_an_address_stops_the_start(
 def test_a_model_server_without_an_address_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, given: str, wrong: str
 ) -> None:
-    """Each turn failed, without the word that would have helped."""
+    """Each turn failed, without the word that would have helped. The error names the variable that
+    is set: the old one may be there for other programs.
+    """
     for name in ("GATEWAY_MODEL_URL", "LLM_BASE_URL"):
         with monkeypatch.context() as patch:
             patch.setenv(name, given)
-            with pytest.raises(ImproperlyConfigured, match=f"GATEWAY_MODEL_URL must .*{wrong}"):
+            with pytest.raises(ImproperlyConfigured, match=f"^{name} must .*{wrong}"):
                 environment.server("GATEWAY_MODEL_URL")
     monkeypatch.setenv("GATEWAY_MODEL_URL", " https://llm.example/v1/ ")
     assert environment.server("GATEWAY_MODEL_URL") == "https://llm.example/v1"

@@ -27,6 +27,7 @@ def test_a_browser_that_would_be_redirected_for_ever_is_explained_in_the_log(
         ("http://192.168.1.20:8000", "0.0.0.0", False),
         ("http://192.168.1.20", "127.0.0.1", False),  # a proxy has that port
         ("http://127.0.0.1:8000", "127.0.0.1", False),
+        ("http://chat.localhost:8000", "127.0.0.1", False),  # browsers know it is this machine
     ],
 )
 def test_an_address_that_the_network_cannot_reach_is_explained_in_the_log(
@@ -36,3 +37,4 @@ def test_an_address_that_the_network_cannot_reach_is_explained_in_the_log(
     settings.GATEWAY_HTTPS = False
     web.log_reach()
     assert ("Set GATEWAY_HOST=0.0.0.0" in caplog.text) == is_said
+    assert [each.levelname for each in caplog.records] == ["WARNING"] * is_said

@@ -141,6 +141,20 @@ def test_a_second_model_of_the_same_server_keeps_the_key_and_goes_before_the_fir
     assert chain() == ["small", "large"]
 
 
+def test_a_server_that_was_stored_with_a_slash_keeps_its_key(page: Client, server: Model) -> None:
+    """As the first steps did before they left it out."""
+    stored = {"kind": "openai-compatible", "base_url": f"{server.url}/", "allow_private": True}
+    ModelProvider.objects.create(name="Mine", secrets=encrypt({"key": KEY}), **stored)
+    assert posted(page, given(server, key="")) == {"next": "/first-run/message"}
+    assert ModelProvider.objects.get(from_environment=False).name == "Mine"
+
+
+def test_the_hidden_address_of_another_kind_is_no_error(page: Client, server: Model) -> None:
+    """It stays in the form when one chooses another kind after a refused address."""
+    fields = given(server, kind="openai", key="", base_url="https://x.example/v1/models")
+    assert list(posted(page, fields)["errors"]) == ["key"]
+
+
 def test_changes_that_are_made_while_a_model_is_tried_stay(
     page: Client, server: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
