@@ -35,7 +35,7 @@ async function ask(path, body) {
   const response = await fetch(path, options).catch(() => {
     throw new ApiError(0, gettext("The gateway cannot be reached. Try again in a moment."));
   });
-  clearTimeout(timer);
+  if (!body) clearTimeout(timer);
   if (response.status === 401) signIn();
   const answer = await response.json().catch(() => null);
   if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error ?? refused(response.status));

@@ -572,8 +572,10 @@ class Chat {
     if (frame.session_id === this.session) this.picker.refresh();
   }
 
-  chats() {
-    this.sidebar.refresh();
+  async chats() {
+    await this.sidebar.refresh();
+    const title = this.sidebar.title(this.session);
+    if (title) this.log.setTitle(title);
   }
 
   #page() {
