@@ -144,7 +144,7 @@ class Chat {
     this.picker.open(id);
     this.drawer.closeOnPhone();
     this.#updateBusy();
-    // At once: who waits for the chat may go elsewhere. One that comes unasked takes no focus.
+    // At once; a chat that comes unasked takes no focus.
     if (push || document.activeElement === document.body) this.composer.focus();
     if (id !== null) await this.#load(id, opening);
     this.#showUnsent();
