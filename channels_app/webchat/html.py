@@ -113,7 +113,7 @@ def real_host(*, text: str, href: str) -> str:
         first, _, query = href[7:].partition("?")
         fields = parse_qsl(query.replace("+", "%2B"))
         more = [value for name, value in fields if name.lower() in RECIPIENTS]
-        mailbox = ", ".join([unquote(first), *more])
+        mailbox = ", ".join(filter(None, [unquote(first), *more]))
         named = MAILBOX_IN_TEXT.findall(INVISIBLE.sub("", text).lower())
         return mailbox if named and mailbox.lower() not in named else ""
     host = _host(href)

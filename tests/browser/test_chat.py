@@ -1095,6 +1095,11 @@ def test_the_focus_goes_to_the_chat_in_the_place_of_the_one_that_was_deleted(
     expect(page.locator(".session", has_text="third fern").locator("button")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Reminders")).to_be_focused()
+    # The page of the same chat elsewhere has its new title.
+    page.locator(".session", has_text="third fern").locator(".session-more").press("Enter")
+    page.get_by_label("Title", exact=True).fill("Bracken")
+    page.keyboard.press("Enter")
+    expect(other.locator("#title")).to_have_text("Bracken", timeout=10_000)
 
 
 def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
@@ -1119,6 +1124,19 @@ def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
     )
     page.get_by_role("button", name="Remove sea.md").press("Enter")
     expect(box).to_be_focused()
+    held = hold(page, "**/files?name=land*")
+    page.locator("#attach-file").set_input_files(
+        [
+            {"name": f"{name}.md", "mimeType": "text/markdown", "buffer": b"#"}
+            for name in ("land", "air")
+        ]
+    )
+    remove = page.get_by_role("button", name="Remove air.md")
+    remove.focus()
+    come(page, held)
+    held.pop().abort()
+    expect(page.locator("#attachments li")).to_have_count(1)
+    expect(remove).to_be_focused()
 
 
 def test_the_keyboard_of_a_phone_stays_when_a_message_is_sent(

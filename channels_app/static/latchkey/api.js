@@ -14,8 +14,7 @@ class ApiError extends Error {
 
 const posts = new Map(); // the last to each address
 
-/** The JSON answer of a GET, or of a POST when there is a body, which no later one to its address overtakes.
- * Leaves for sign-in on 401. */
+/** The JSON answer of a GET, or with a body of a POST, after those before to its address. Leaves for sign-in on 401. */
 export function call(path, body) {
   const answer = Promise.allSettled([body && posts.get(path)]).then(() => ask(path, body));
   if (body) posts.set(path, answer);
@@ -35,7 +34,7 @@ async function ask(path, body) {
   const response = await fetch(path, options).catch(() => {
     throw new ApiError(0, gettext("The gateway cannot be reached. Try again in a moment."));
   });
-  clearTimeout(timer);
+  if (!body) clearTimeout(timer);
   if (response.status === 401) signIn();
   const answer = await response.json().catch(() => null);
   if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error ?? refused(response.status));

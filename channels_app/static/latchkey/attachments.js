@@ -161,21 +161,21 @@ export class Attachments {
 
   #draw() {
     this.#keep();
-    const focused = [...this.#tray.children].findIndex((row) => row.contains(document.activeElement));
+    const { activeElement } = document;
     this.#tray.replaceChildren(...this.#items.map((item) => this.#shown(item)));
     this.#tray.hidden = this.isEmpty;
-    this.#tray.children[focused]?.querySelector("button").focus();
+    if (this.#tray.contains(activeElement)) activeElement.focus();
     this.on.changed();
   }
 
   #shown(item) {
-    const remove = iconButton("close", filled(gettext("Remove {name}"), item), () => {
+    item.button ??= iconButton("close", filled(gettext("Remove {name}"), item), () => {
       this.#remove(item);
       focusBox(); // the button is gone
     });
-    if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), remove);
+    if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), item.button);
     const name = el("span.file-name", {}, textOf(item.name));
-    return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);
+    return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, item.button);
   }
 }
 

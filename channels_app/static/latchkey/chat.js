@@ -144,7 +144,7 @@ class Chat {
     this.picker.open(id);
     this.drawer.closeOnPhone();
     this.#updateBusy();
-    // At once: who waits for the chat may go elsewhere. One that comes unasked takes no focus.
+    // At once; a chat that comes unasked takes no focus.
     if (push || document.activeElement === document.body) this.composer.focus();
     if (id !== null) await this.#load(id, opening);
     this.#showUnsent();
@@ -572,8 +572,10 @@ class Chat {
     if (frame.session_id === this.session) this.picker.refresh();
   }
 
-  chats() {
-    this.sidebar.refresh();
+  async chats() {
+    await this.sidebar.refresh();
+    const title = this.sidebar.title(this.session);
+    if (title) this.log.setTitle(title);
   }
 
   #page() {

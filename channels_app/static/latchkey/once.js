@@ -5,7 +5,11 @@ const PAUSE = 5000;
 let free = 0;
 
 addEventListener("submit", (event) => {
-  if (event.defaultPrevented) return;
+  if (event.defaultPrevented || event.target.method === "get") return; // a search may be asked otherwise
   if (event.timeStamp < free) event.preventDefault();
   free = event.timeStamp + PAUSE;
+});
+// Back on the page of a form, which the browser kept.
+addEventListener("pageshow", ({ persisted }) => {
+  if (persisted) free = 0;
 });

@@ -115,6 +115,7 @@ def test_rx6_expensive_text_is_shown_as_plain_text() -> None:
         ("help@bank.example", "mailto:eve%40evil.example", "eve@evil.example"),
         ("help@bank.com", "mailto:help@bank.co", "help@bank.co"),
         ("a+b@c.com", "mailto:a+b@c.com?CC=e%2Bf@g.co&body=x", "a+b@c.com, e+f@g.co"),
+        ("help@bank.com", "mailto:?to=help@bank.com", ""),
         ("he\u200blp@bank.com", "mailto:lp@bank.com", "lp@bank.com"),
     ],
 )

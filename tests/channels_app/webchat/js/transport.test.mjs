@@ -197,6 +197,26 @@ test("a post waits for the one before it to its address, whatever became of that
   assert.deepEqual(await second, { ok: true });
 });
 
+test("a post waits no longer for one whose answer never ends", async (context) => {
+  const { call } = await import(`${process.env.LATCHKEY_JS}/api.js`);
+  context.after(() => delete globalThis.document);
+  globalThis.document = { querySelector: () => null };
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const bodies = [];
+  context.mock.method(globalThis, "fetch", async (_path, { body, signal }) => {
+    bodies.push(body);
+    const json = () => new Promise((_, fail) => signal.addEventListener("abort", fail));
+    return { ok: true, status: 200, json };
+  });
+  const first = assert.rejects(call("/c", { is: 1 }));
+  call("/c", { is: 2 }).catch(() => null);
+  await new Promise(setImmediate);
+  context.mock.timers.tick(30_000);
+  await first;
+  await new Promise(setImmediate);
+  assert.deepEqual(bodies, ['{"is":1}', '{"is":2}']);
+});
+
 test("who is signed out is told, and the line stays down", () => {
   const { wires, heard, timers } = connected();
   wires[0].opens();
