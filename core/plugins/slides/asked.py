@@ -325,8 +325,9 @@ def topic_in(line: str) -> str:
 
 def refers(found: str, *, is_order: bool) -> bool:
     """Return whether words only refer to something; ``is_order``: they may be part of an order."""
+    found = " ".join(found.split())  # the patterns take long for many spaces, and for a text
     is_object = OBJECT.search(found) is not None or (is_order and POINTS.search(found) is not None)
-    return is_object or REFERENCE.fullmatch(found) is not None
+    return is_object or (len(found) <= LINE and REFERENCE.fullmatch(found) is not None)
 
 
 def tidied(line: str) -> str:

@@ -163,6 +163,15 @@ def test_an_order_that_only_refers_to_something_has_no_topic(words: str, about: 
     assert asked.read(words).topic == about
 
 
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "words", [f"this{' ' * 5000}table", f"dies{'份' * 50000}.", " " * 5000 + "."]
+)
+def test_a_long_source_is_looked_at_once(words: str) -> None:
+    """Its spaces were tried in all ways: for minutes for a thousand of them."""
+    assert not asked.refers(words, is_order=False)
+
+
 def test_a_call_wins_over_the_words_of_the_request() -> None:
     """[L1] The request only fills in what the call left out."""
     call = {"topic": "Volcanoes", "slides": 7, "language": "fr", "audience": "teachers"}
