@@ -156,6 +156,11 @@ async def test_a_title_that_was_asked_for_is_the_title(
         ("[Voice Message]\nTranscript: erstell mir daraus Folien", ""),
         ("[Voice Message]\nTranscript: 把这份文档做成PPT", ""),
         ("プレゼンのコツ", "プレゼンのコツ"),
+        ("가을 슬라이드 만들어줘", "가을"),
+        ("Make slides about IT", "IT"),
+        ("Make slides about it", ""),
+        ("Erstelle Folien über Diesel", "Diesel"),
+        ("Make a presentation about aquifers", "Aquifers"),
     ],
 )
 def test_an_order_that_only_refers_to_something_has_no_topic(words: str, about: str) -> None:
