@@ -148,7 +148,7 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     assert not edited(**place, sender="556", text="too late")
 
 
-def test_a_caption_that_is_edited_in_or_out_is_what_was_said(
+def test_an_edited_caption_is_the_words_of_its_sender(
     account: ChannelAccount, db: None
 ) -> None:
     """Of a photo without words something is said to the model alone."""
