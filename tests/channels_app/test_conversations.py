@@ -148,9 +148,7 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     assert not edited(**place, sender="556", text="too late")
 
 
-def test_an_edited_caption_is_the_words_of_its_sender(
-    account: ChannelAccount, db: None
-) -> None:
+def test_an_edited_caption_is_the_words_of_its_sender(account: ChannelAccount, db: None) -> None:
     """Of a photo without words something is said to the model alone."""
     media = [{"kind": "image", "remote": "1"}]
     write(account, "", "1", media=media)
