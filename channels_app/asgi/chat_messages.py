@@ -135,14 +135,16 @@ def clean_results(body: Any) -> None:
     for item in items_of(body):
         kind = str(item.get("type", ""))
         is_output = kind.endswith("_output") or kind.startswith("tool-") or kind == "dynamic-tool"
-        name = "output" if is_output else "content"
-        if name in item and (is_output or item.get("role") == "tool" or kind == "tool_result"):
-            item[name] = cleaned(item[name])
+        is_result = is_output or item.get("role") == "tool" or kind == "tool_result"
+        for name in ("output", "errorText") if is_output else ("content", "error"):
+            if is_result and name in item:
+                item[name] = cleaned(item[name])
 
 
 def items_of(body: Any) -> Iterator[Json]:
     """Yield the messages of a client's history, in each protocol, and their parts."""
-    histories = (body.get("messages"), body.get("input")) if isinstance(body, dict) else ()
+    given = body if isinstance(body, dict) else {}
+    histories = (given.get("messages"), given.get("input"), [given.get("message")])
     for item in chain.from_iterable(each for each in histories if isinstance(each, list)):
         if isinstance(item, dict):
             yield item

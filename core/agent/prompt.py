@@ -79,12 +79,13 @@ class Capacity:
     def of(cls, model: ModelInfo, *, tools: int = 0, most_answer: int | None = None) -> "Capacity":
         """Return the capacity of a model. An answer gets half of the window at most."""
         longest = min(model.max_output_tokens, most_answer or model.max_output_tokens)
+        with_calls = model.can_call_tools and tools > 0
         return cls(
             window=model.context_tokens,
             answer=min(longest, model.context_tokens // 2),
             tools=tools,
-            with_calls=model.can_call_tools and tools > 0,
-            with_date=not (model.can_call_tools or model.is_embedded),
+            with_calls=with_calls,
+            with_date=not (with_calls or model.is_embedded),
         )
 
 

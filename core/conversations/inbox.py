@@ -575,9 +575,11 @@ def edit_waiting(
         texts = InboundMessage.objects.filter(run_id=row.run_id).order_by("id")
         joined = "\n".join(each for each in texts.values_list("text", flat=True) if each)
         Run.objects.filter(id=row.run_id).update(text=joined)
-        Message.objects.filter(run_id=row.run_id, role="user").update(
-            text=joined, tokens=estimate(joined)
-        )
+        said = said_in(Run.objects.select_related("session").get(id=row.run_id))
+        for stored in Message.objects.filter(run_id=row.run_id, role="user"):
+            stored.text, stored.tokens = said.text, said.tokens
+            stored.data = {**stored.data, "said": joined}
+            stored.save(update_fields=["text", "tokens", "data"])
     return True
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from core.database.transactions import in_thread
 from core.documents import read as documents
@@ -318,9 +318,12 @@ def documents_before(run: Run, own: QuerySet[StoredFile]) -> list[list[StoredFil
 
 
 def before(run: Run) -> QuerySet[Message]:
-    """Return the messages of a run's conversation before it."""
+    """Return the messages of a run's conversation before it; late answers to an earlier one are
+    none.
+    """
     rows = Message.objects.filter(session_id=run.session_id, run_id__lt=run.pk)
-    return rows.filter(id__gt=run.history_from)
+    earlier = Message.objects.filter(run=OuterRef("run"), role="user", id__lte=run.history_from)
+    return rows.filter(id__gt=run.history_from).exclude(Exists(earlier))
 
 
 def asked_topic(job: Job) -> str:

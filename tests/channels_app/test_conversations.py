@@ -14,7 +14,7 @@ from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, outbox, sessions
 from core.database import transactions
-from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, Run, User
 from tests.channels_app.running import memory_account, script, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,7 +27,7 @@ def account(owner: User, guest: User) -> ChannelAccount:
     return memory_account()
 
 
-def write(account: ChannelAccount, text: str, message_id: str, **more: str) -> None:
+def write(account: ChannelAccount, text: str, message_id: str, **more: Any) -> None:
     """Send a message of the guest."""
     place: dict[str, Any] = {"sender": "556", "chat": "c1", **more}
     say(account=account, text=text, message_id=message_id, now=timezone.now(), **place)
@@ -146,6 +146,20 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     assert Run.objects.get().text == "first, again"
     Run.objects.update(state="running", attempt=1)
     assert not edited(**place, sender="556", text="too late")
+
+
+def test_an_edited_caption_is_the_words_of_its_sender(account: ChannelAccount, db: None) -> None:
+    """Of a photo without words something is said to the model alone."""
+    media = [{"kind": "image", "remote": "1"}]
+    write(account, "", "1", media=media)
+    session = ChatSession.objects.get()
+    with transactions.atomic_write():
+        inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
+    place: dict[str, Any] = {"account": account, "chat": "c1", "message_id": "1", "sender": "556"}
+    for caption, text in (("a bee", "a bee"), ("", "[image message received]")):
+        assert edited(**place, text=caption)
+        said = Message.objects.get(role="user")
+        assert (said.text, said.data["said"]) == (text, caption)
 
 
 def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: ChannelAccount) -> None:

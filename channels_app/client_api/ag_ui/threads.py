@@ -153,7 +153,8 @@ def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]
     newest = named.only("role", "text", "run_id")
     turns = sessions.in_turns(reversed(newest[:MOST_MESSAGES]))
     messages = [
-        message_of(row.pk, row.role, row.said or row.text, row.given) for row in chain(*turns)
+        message_of(row.pk, row.role, row.text if row.said is None else row.said, row.given)
+        for row in chain(*turns)
     ]
     if questions:
         messages.append(asked_by(questions))

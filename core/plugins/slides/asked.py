@@ -53,7 +53,9 @@ ORDERS = tuple(
         rf"^(?P<topic>.*?)\s*(?:{THING_UNSPACED}|pptx?)\S*\s.*(?:만들|작성|준비|생성|해)",
     )
 )
-OBJECT = re.compile(r"(?:を|을|를|걸)$")
+# Korean nouns end in 을 after a vowel: 가을 (autumn), 마을, 노을, 고을.
+OBJECT = re.compile(r"(?:を|(?<![가마노고])을|를|[이그저]걸)$")
+LONGEST_ACRONYM = 3
 NUMBERS = {
     word: number
     for number, words in {
@@ -179,9 +181,9 @@ QUOTED_TITLE = re.compile(
 )
 BARE_TITLE = re.compile(rf"{TITLED}(?P<title>[^,.;，。、\n\"“„«「『]{{2,90}})", re.IGNORECASE)
 REFERENCE = re.compile(
-    r"(?:(?:of|from|out of|aus|von|de|à partir de|da)\s+)?(?:this|that|it|these|those|them|both|the|my|our|all|dies\w*|"
+    r"(?:(?:of|from|out of|aus|von|de|à partir de|da)\s+)?(?:this|that|it|these|those|them|both|the|my|our|all|dies(?:e[mnrs]?)?|"
     r"das|dem|der|den|meine\w*|est[eoa]s?|es[eoa]s?|el|la|los|ce(?:t|tte|s|ci)?|le|les|mon|quest[aoie]|"
-    r"il|aqui\w+|这|那|この|その|이)?[\s个份]*(?:contents? of (?:this|the)|inhalt (?:d\w+|von)|attached|above|whole|two|following|beiden)?\s*"
+    r"il|aquilo|这|那|この|その|이)?[\s个份]*(?:contents? of (?:this|the)|inhalt (?:d\w+|von)|attached|above|whole|two|following|beiden)?\s*"
     r"(?:documents?|files?|texts?|pdfs?|reports?|conversations?|chat|discussion|notes|page|dokumente?s?|datei(?:en)?|"
     r"berichts?|gesprächs?|documentos?|archivos?|textos?|informe|fichiers?|textes?|rapports?|文档|文件|文章|对话|文書|資料)?"
     r"(?:\s+(?:above|below|oben|(?:that |which )?i(?: have|['’]ve)? (?:just )?sent(?: you)?))?",
@@ -325,8 +327,12 @@ def topic_in(line: str) -> str:
 
 def refers(found: str, *, is_order: bool) -> bool:
     """Return whether words only refer to something; ``is_order``: they may be part of an order."""
-    is_object = OBJECT.search(found) is not None or (is_order and POINTS.search(found) is not None)
-    return is_object or REFERENCE.fullmatch(found) is not None
+    found = " ".join(found.split())  # the patterns take long for many spaces, and for a text
+    if is_order and POINTS.search(found) is not None:
+        return True
+    if len(found) > LINE or (len(found) <= LONGEST_ACRONYM and found.isupper()):
+        return False
+    return OBJECT.search(found) is not None or REFERENCE.fullmatch(found) is not None
 
 
 def tidied(line: str) -> str:

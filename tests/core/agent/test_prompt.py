@@ -408,8 +408,8 @@ def test_a_model_without_tools_is_told_the_date_where_its_person_is(
     made, able = prompt.prepare(run), model_of(context_tokens=8192)
     unable = replace(able, can_call_tools=False)
     dated = "Be kind.\n\nToday is Sunday, 2026-11-29."
-    for model, content in ((able, "Be kind."), (unable, dated)):
-        assert made.fitted(model)[0] == {"role": "system", "content": content}
+    for model, tools, content in ((able, 50, "Be kind."), (able, 0, dated), (unable, 50, dated)):
+        assert made.fitted(model, tools)[0] == {"role": "system", "content": content}
     made.own = [{"role": "user", "content": "mine"}]
     assert made.fitted(unable)[0]["content"] == "Be kind."
 

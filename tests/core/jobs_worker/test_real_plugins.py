@@ -493,6 +493,15 @@ def test_l1_a_document_of_the_conversation_before_a_new_one_is_not_found(
     assert "Only beta.\n\n**Sources**" in text
 
 
+def test_an_answer_that_came_after_a_new_start_is_none_of_the_conversation(say: Say) -> None:
+    first = say("before")
+    ChatSession.objects.update(history_from=Message.objects.get(run=first, role="user").pk)
+    asked = say("Please summarize our conversation", session=first.session.public_id)
+    late = Message.objects.filter(run=first, id__gt=asked.history_from)
+    assert late.exists()
+    assert not sources.before(asked).exists()
+
+
 def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(
     worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
 ) -> None:

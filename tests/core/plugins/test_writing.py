@@ -156,11 +156,25 @@ async def test_a_title_that_was_asked_for_is_the_title(
         ("[Voice Message]\nTranscript: erstell mir daraus Folien", ""),
         ("[Voice Message]\nTranscript: 把这份文档做成PPT", ""),
         ("プレゼンのコツ", "プレゼンのコツ"),
+        ("가을 슬라이드 만들어줘", "가을"),
+        ("Make slides about IT", "IT"),
+        ("Make slides about it", ""),
+        ("Erstelle Folien über Diesel", "Diesel"),
+        ("Make a presentation about aquifers", "Aquifers"),
     ],
 )
 def test_an_order_that_only_refers_to_something_has_no_topic(words: str, about: str) -> None:
     """[L1] In scripts without spaces, too, and where it was spoken: it was the topic itself."""
     assert asked.read(words).topic == about
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "words", [f"this{' ' * 5000}table", f"dies{'份' * 50000}.", " " * 5000 + "."]
+)
+def test_a_long_source_is_looked_at_once(words: str) -> None:
+    """Its spaces were tried in all ways: for minutes for a thousand of them."""
+    assert not asked.refers(words, is_order=False)
 
 
 def test_a_call_wins_over_the_words_of_the_request() -> None:

@@ -81,6 +81,8 @@ BIN = "a\x00b\ud800"
                 {"role": "assistant", "parts": [{"type": "tool-cat", "output": {"a": BIN}}]}
             ]
         },
+        {"message": {"parts": [{"type": "dynamic-tool", "errorText": BIN}]}},
+        {"messages": [{"role": "tool", "content": "", "error": BIN}]},
         {"input": [{"type": "function_call_output", "output": BIN}]},
         {"input": [{"type": "custom_tool_call_output", "output": [{"text": BIN}]}]},
     ],
