@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, FilePayload, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import (
     SENT_TWICE,
@@ -1125,12 +1125,11 @@ def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
     page.get_by_role("button", name="Remove sea.md").press("Enter")
     expect(box).to_be_focused()
     held = hold(page, "**/files?name=land*")
-    page.locator("#attach-file").set_input_files(
-        [
-            {"name": f"{name}.md", "mimeType": "text/markdown", "buffer": b"#"}
-            for name in ("land", "air")
-        ]
-    )
+    files: list[FilePayload] = [
+        {"name": f"{name}.md", "mimeType": "text/markdown", "buffer": b"#"}
+        for name in ("land", "air")
+    ]
+    page.locator("#attach-file").set_input_files(files)
     remove = page.get_by_role("button", name="Remove air.md")
     remove.focus()
     come(page, held)
