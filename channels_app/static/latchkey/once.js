@@ -7,7 +7,7 @@ let free = 0;
 addEventListener("submit", (event) => {
   if (event.defaultPrevented || event.target.method === "get") return; // a search may be asked otherwise
   if (event.timeStamp < free) event.preventDefault();
-  free = event.timeStamp + PAUSE;
+  else free = event.timeStamp + PAUSE;
 });
 // Back on the page of a form, which the browser kept.
 addEventListener("pageshow", ({ persisted }) => {
