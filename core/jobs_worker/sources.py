@@ -241,14 +241,16 @@ def chosen_files(job: Job, given: Named) -> Chosen:
     """Return the documents that a job is about, of its own user only. Raises PluginError for a
     wrong name.
 
-    Those that the call names; else all of this message; else, where no words are given and the
-    request names no topic, those of the conversation.
+    Those that the call names, also as its topic; else all of this message; else, where no words are
+    given and the request names no topic, those of the conversation.
     """
     own = StoredFile.objects.filter(user_id=job.run.user_id, revoked_at__isnull=True)
     here = attached(job, own)
-    meant = file_named(given.topic, user_id=job.run.user_id, session_id=job.run.session_id)
-    if given.files or meant is not None:
-        rows = list(dict.fromkeys(found(job, name) for name in given.files or [given.topic]))
+    rows = list(dict.fromkeys(found(job, name) for name in given.files))
+    if given.topic and not rows:
+        meant = file_named(given.topic, user_id=job.run.user_id, session_id=job.run.session_id)
+        rows = [meant] if meant is not None else []
+    if rows:
         return Chosen(rows, [row for row in here if row not in rows])
     if given.text:
         return Chosen([], here)
@@ -307,8 +309,8 @@ def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
 
 def documents_before(run: Run, own: QuerySet[StoredFile]) -> list[list[StoredFile]]:
     """Return the documents of each message of a run's conversation before it that has any."""
-    asked = before(run).filter(role="user").order_by("run_id", "id")
-    media = [items or () for items in asked.values_list("data__media", flat=True)]
+    said = before(run).filter(role="user").order_by("run_id", "id")
+    media = [items or () for items in said.values_list("data__media", flat=True)]
     names = [[item["file"] for item in items if "file" in item] for items in media]
     there = own.filter(purged_at__isnull=True)
     rows = there.in_bulk(chain.from_iterable(names), field_name="public_id")
