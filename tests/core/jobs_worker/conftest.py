@@ -14,7 +14,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.intake import inbound
+from channels_app.intake import inbound, slash_commands
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs
 from core.database import transactions
@@ -122,6 +122,7 @@ def say(ada: User) -> Say:
             draft=inbox.Draft(account=http, text=text, media=list(media)),
             session_id=session,
             now=transactions.now(),
+            command=slash_commands.answered_at_once(text),
         )
         assert receipt.run
         return ended(receipt.run) if wait else receipt.run

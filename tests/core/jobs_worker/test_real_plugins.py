@@ -79,6 +79,19 @@ def calling(arguments: dict[str, Any], match: str = "") -> list[dict[str, Any]]:
     return [*WRITER, {"match": match, "steps": [{"tool": TOOL.name, "arguments": arguments}]}]
 
 
+def calling_unplanned(
+    arguments: dict[str, Any], match: str, said: str = "Magma rises through cracks. Ash falls. " * 9
+) -> list[dict[str, Any]]:
+    """Return a model that writes no slides, so that a deck has the words of its source; it calls
+    the tool for what matches, and says ``said`` for anything else.
+    """
+    return [
+        {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+        {"match": match, "steps": [{"tool": TOOL.name, "arguments": arguments}]},
+        {"match": "", "steps": [{"text": said}]},
+    ]
+
+
 def call(**parameters: Any) -> dict[str, Any]:
     """Return a call of the slides with these parameters."""
     return {**NORWAY, "parameters": parameters}
@@ -135,13 +148,7 @@ def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
     worker: Worker, script: Script, say: Say
 ) -> None:
     said = "Magma rises through cracks. Ash falls on the fields. Villages move away in time. " * 4
-    script(
-        [
-            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
-            {"match": "turn this", "steps": [{"tool": TOOL.name, "arguments": call()}]},
-            {"match": "", "steps": [{"text": said}]},
-        ]
-    )
+    script(calling_unplanned(call(), "turn this", said))
     first = say(f"{quote('Mind the lava!', sender='Bo')}\nWhat do volcanoes do to people?")
     run = say("Nice. Now turn this into a deck please", session=first.session.public_id)
     shown = words(made(run))
@@ -158,13 +165,7 @@ def test_l1_a_source_that_only_refers_to_something_is_none(
     worker: Worker, script: Script, say: Say, source: dict[str, str]
 ) -> None:
     """Models write such words where a person does: they were the topic of the deck."""
-    script(
-        [
-            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
-            {"match": "turn", "steps": [{"tool": TOOL.name, "arguments": call(**source)}]},
-            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
-        ]
-    )
+    script(calling_unplanned(call(**source), "turn"))
     here = {"session": say("What do volcanoes do to people?").session.public_id}
     deck = made(say("Now turn this into a deck", **here))
     assert "Ash falls" in words(deck)
@@ -176,13 +177,7 @@ def test_l1_a_call_without_a_source_takes_the_message_that_is_quoted(
     worker: Worker, script: Script, say: Say, most: int
 ) -> None:
     """*Make slides of this*, in reply to somebody else's message."""
-    script(
-        [
-            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
-            {"match": "Make slides", "steps": [{"tool": TOOL.name, "arguments": call()}]},
-            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
-        ]
-    )
+    script(calling_unplanned(call(), "Make slides"))
     first = say("What do volcanoes do to people?")
     asked = f"{quote(MILL[:most], sender='Bo')}\nMake slides of this"
     shown = words(made(say(asked, session=first.session.public_id)))
@@ -195,13 +190,7 @@ def test_l1_a_call_without_a_source_takes_the_text_below_its_request(
     worker: Worker, script: Script, say: Say
 ) -> None:
     """A model need not repeat what was sent; an earlier conversation is another matter."""
-    script(
-        [
-            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
-            {"match": "Make slides", "steps": [{"tool": TOOL.name, "arguments": call()}]},
-            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
-        ]
-    )
+    script(calling_unplanned(call(), "Make slides"))
     first = say("What do volcanoes do to people?")
     run = say(f"Make slides of this text:\n{MILL}", session=first.session.public_id)
     deck = made(run)
@@ -487,7 +476,7 @@ def test_l1_a_document_of_the_conversation_before_a_new_one_is_not_found(
 ) -> None:
     script(SUMMARY)
     here = {"session": say("here is one", media=pair[:1]).session.public_id}
-    ChatSession.objects.update(history_from=Message.objects.latest("id").pk)
+    say("/new something else", **here)
     say("and another", media=pair[1:], **here)
     text = say("Please summarize both documents", **here).result["text"]
     assert "Only beta.\n\n**Sources**" in text
