@@ -55,7 +55,12 @@ def test_rw4_the_secret_of_another_account_or_path_opens_nothing(local: Local) -
 
 def test_rw5_the_same_update_a_hundred_times_at_once_is_one_run(local: Local) -> None:
     update = message("hello", user=556)
-    assert at_once(100, lambda: local.post(update)[0]) == [200] * 100
+
+    def deliver() -> int:
+        # Those that wait for the row for too long get 503; Telegram sends them again.
+        return next(status for status in iter(lambda: local.post(update)[0], None) if status != 503)
+
+    assert at_once(100, deliver) == [200] * 100
     assert InboundMessage.objects.count() == 1
     session = InboundMessage.objects.get().session
     assert session is not None
