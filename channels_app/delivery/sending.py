@@ -48,8 +48,7 @@ logger = logging.getLogger(__name__)
 PATIENCE = 0.8
 UPLOAD_SECONDS = 900.0
 FILES = frozenset({"photo", "document"})
-EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
-PHOTOS = EXTENSIONS.keys() - {"image/gif"}  # a platform would show its first picture alone
+PHOTOS = storage.PICTURES.keys() - {"image/gif"}  # a platform would show its first picture alone
 
 
 def opened(row: ChannelAccount) -> Account:
@@ -285,7 +284,7 @@ def picture(delivery: Delivery, number: int) -> OutgoingFile | None:
         return None
     return OutgoingFile(
         kind=kind_of(content_type),
-        name=f"image-{number + 1}.{EXTENSIONS.get(content_type, 'bin')}",
+        name=f"image-{number + 1}.{storage.PICTURES.get(content_type, 'bin')}",
         content=content,
         content_type=content_type,
     )

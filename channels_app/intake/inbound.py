@@ -38,8 +38,6 @@ from core.signals import wakeups
 
 logger = logging.getLogger(__name__)
 
-# The items of an album come one by one, without an end marker.
-ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
 JUST_NOW = timedelta(seconds=1)
 # The option of a denied message with the answer to its sender, for repeated requests.
 SAID = "said"
@@ -340,7 +338,7 @@ def accept(
 def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Set]) -> Receipt:
     """Store a message that waits for more ([C2]); ``used`` is written with it."""
     inbox.flush_before(session=session, now=now)
-    wait = ALBUM if draft.options.get("album") else inbox.usual_wait()
+    wait = inbox.ALBUM if draft.options.get("album") else inbox.usual_wait()
     message, new = inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=used)
     return accepted(message, session) if new else repeated(message, draft)
 

@@ -24,6 +24,7 @@ BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
 MOST_DOWNLOAD_BYTES = 20 * 1024 * 1024
+TOO_LARGE = "the file is larger than 20 MB"
 MOST_UPLOAD_BYTES = 50 * 1024 * 1024  # at Telegram's own server
 
 # Objects of python-telegram-bot are written as the API has them; the web process loads none.
@@ -157,7 +158,7 @@ async def fetch(account: Account, path: str) -> bytes:
             async for part in answer.content.iter_chunked(65_536):
                 content += part
                 if len(content) > MOST_DOWNLOAD_BYTES:
-                    raise ChannelError("the file is larger than 20 MB", permanent=True)
+                    raise ChannelError(TOO_LARGE, permanent=True)
     except (aiohttp.ClientError, TimeoutError) as error:
         raise ChannelError(f"the file could not be fetched ({type(error).__name__})") from None
     return content

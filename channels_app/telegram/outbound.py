@@ -272,7 +272,7 @@ class TelegramOutbound:
         """Download a file that was sent to the bot. Raises ChannelError."""
         found: dict[str, Any] = await bot_api.call(account, "getFile", file_id=file.id)
         if int(found.get("file_size") or 0) > self.max_download_bytes:
-            raise ChannelError("the file is larger than 20 MB", permanent=True)
+            raise ChannelError(bot_api.TOO_LARGE, permanent=True)
         return await bot_api.fetch(account, str(found.get("file_path", "")))
 
 

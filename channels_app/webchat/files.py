@@ -36,7 +36,7 @@ UPLOAD_SECONDS = 600.0
 TOO_LARGE = gettext_lazy("Files may have up to {count} MB.")
 BLOCK_BYTES = 256 * 1024
 # Types that a browser may display; the others are downloaded. HTML only in a sandbox.
-SHOWN = storage.PICTURES | {"application/pdf", "text/plain", "text/html"}
+SHOWN = storage.PICTURES.keys() | {"application/pdf", "text/plain", "text/html"}
 # No script runs, and so none asks for an address, opens a window or sends a form; without scripts
 # a sandbox also ignores a page's wish to lead elsewhere (<meta http-equiv="refresh">).
 PAGE = (

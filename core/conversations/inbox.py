@@ -32,7 +32,6 @@ MARKS = frozenset("*_`~#>[|<+-=$\\")
 # The note of an ignored item of an album, kept in case another one addresses the assistant.
 OF_AN_ALBUM = "an item of an album"
 MAX_BATCH = 100
-ALBUM_IDLE = timedelta(seconds=1)  # the longest window that is no setting
 DUE_AT_ONCE = 500
 # The columns that a repeated message replaces in the denied one.
 TAKEN_OVER = (
@@ -320,6 +319,10 @@ def usual_wait() -> Wait:
     return Wait(timedelta(milliseconds=idle), timedelta(milliseconds=most))
 
 
+# The items of an album come one by one, without an end marker.
+ALBUM = Wait(timedelta(seconds=1), timedelta(seconds=10))
+
+
 def store_waiting(
     *,
     draft: Draft,
@@ -352,7 +355,7 @@ def store_waiting(
 
 def furthest_flush() -> timedelta:
     """Return how far ahead a flush is at most: the longest window that a message opens."""
-    return max(usual_wait().most, ALBUM_IDLE)
+    return max(usual_wait().most, ALBUM.idle)
 
 
 def flush_before(*, session: ChatSession, now: datetime) -> Run | None:

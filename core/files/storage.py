@@ -30,8 +30,9 @@ from core.models import Installation, Run, StoredFile, User
 logger = logging.getLogger(__name__)
 
 INLINE_BYTES = 10 * 1024 * 1024
-# The types that browsers and platforms show as a picture.
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+# The types that browsers and platforms show as a picture, with the ends of their files' names. A
+# model is sent what core/media/scaler.py opens.
+PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
 MARK = ".belongs-to"

@@ -12,6 +12,7 @@ from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from allowlist import audit
 from channels_app.admin import addresses
+from channels_app.admin.language_models import kinds
 from channels_app.owner import setup_steps
 from core.database.transactions import atomic_write
 from core.lib.encryption import DecryptError, decrypt, encrypt
@@ -29,13 +30,12 @@ FIELDS = {"name": "model"}
 
 @dataclass(frozen=True, slots=True)
 class KindChoice:
-    """A kind of provider on the page: its name, which fields it has, and where its keys are."""
+    """A kind of provider on the page: its name, and which fields it has."""
 
-    value: str
+    value: Kind
     name: str
     has_address: bool = False
     has_key: bool = True
-    key_page: str = ""
 
     @property
     def title(self) -> str:
@@ -48,19 +48,25 @@ class KindChoice:
         return vendors.VENDORS[self.value].address if self.has_address else ""
 
     @property
+    def key_page(self) -> str:
+        """Return the address at which its keys are made; empty where a key is not needed."""
+        page = kinds.KINDS[self.value].key_page
+        return f"https://{page}" if page else ""
+
+    @property
     def needs_key(self) -> bool:
         return vendors.VENDORS[self.value].needs_key
 
 
 KINDS: Sequence[KindChoice] = (
     KindChoice(Kind.OLLAMA, "Ollama", has_address=True, has_key=False),
-    KindChoice(Kind.OPENAI, "OpenAI", key_page="https://platform.openai.com/api-keys"),
-    KindChoice(Kind.ANTHROPIC, "Anthropic", key_page="https://console.anthropic.com/settings/keys"),
-    KindChoice(Kind.GOOGLE, "Google Gemini", key_page="https://aistudio.google.com/apikey"),
-    KindChoice(Kind.OPENROUTER, "OpenRouter", key_page="https://openrouter.ai/keys"),
-    KindChoice(Kind.MISTRAL, "Mistral", key_page="https://console.mistral.ai/api-keys"),
-    KindChoice(Kind.DEEPSEEK, "DeepSeek", key_page="https://platform.deepseek.com/api_keys"),
-    KindChoice(Kind.GROQ, "Groq", key_page="https://console.groq.com/keys"),
+    KindChoice(Kind.OPENAI, "OpenAI"),
+    KindChoice(Kind.ANTHROPIC, "Anthropic"),
+    KindChoice(Kind.GOOGLE, "Google Gemini"),
+    KindChoice(Kind.OPENROUTER, "OpenRouter"),
+    KindChoice(Kind.MISTRAL, "Mistral"),
+    KindChoice(Kind.DEEPSEEK, "DeepSeek"),
+    KindChoice(Kind.GROQ, "Groq"),
     KindChoice(Kind.OPENAI_COMPATIBLE, gettext_noop("Another server"), has_address=True),
 )
 BY_KIND = {each.value: each for each in KINDS}

@@ -13,7 +13,6 @@ from core.tools.base import ToolContext
 
 MOST_PICTURES = 4
 MOST_BYTES = 2 * 1024 * 1024  # of one
-EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
 def pictures_of(blocks: Sequence[Any]) -> dict[int, bytes]:
@@ -47,7 +46,7 @@ def kept(context: ToolContext, pictures: Sequence[bytes], *, tool: str) -> list[
     made: list[Message] = []
     for number, content in enumerate(pictures, 1):
         kind = media_type(content[:512], declared="")
-        name = f"{tool}-{number}.{EXTENSIONS[str(kind)]}"
+        name = f"{tool}-{number}.{storage.PICTURES[str(kind)]}"
         file = storage.keep(
             user=user,
             name=name,

@@ -132,7 +132,7 @@ def test_a_time_of_another_zone_is_the_same_moment(session: ChatSession) -> None
 def test_an_album_waits_longer_than_short_batches(session: ChatSession, settings: Settings) -> None:
     settings.DEBOUNCE_IDLE_MILLISECONDS = settings.DEBOUNCE_MAX_MILLISECONDS = 100
     assert inbox.usual_wait() == inbox.Wait(*[timedelta(milliseconds=100)] * 2)
-    put(session, wait=inbox.Wait(inbox.ALBUM_IDLE, inbox.ALBUM_IDLE))
+    put(session, wait=inbox.Wait(inbox.ALBUM.idle, inbox.ALBUM.idle))
     assert flush(session, at=NOW) is None
     assert flush(session, at=NOW - MOMENT) is not None
 
