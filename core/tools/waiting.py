@@ -20,6 +20,7 @@ from core.tools.base import ToolContext, ToolResult
 
 # With a check every core.conversations.jobs.POLL_SECONDS no pause is longer than 4 s; the
 # promise is 5.
+# In the chat; into its row a job writes more often (TELL_SECONDS of core/jobs_worker/host.py).
 PROGRESS_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"
