@@ -69,7 +69,7 @@ KINDS: Sequence[KindChoice] = (
     KindChoice(Kind.GROQ, "Groq"),
     KindChoice(Kind.OPENAI_COMPATIBLE, gettext_noop("Another server"), has_address=True),
 )
-BY_KIND = {each.value: each for each in KINDS}
+BY_KIND: dict[str, KindChoice] = {each.value: each for each in KINDS}
 
 
 class ModelStepForm(forms.Form):
