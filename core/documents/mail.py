@@ -10,6 +10,9 @@ from core.documents.encodings import text_of
 HEAD = ("From", "To", "Cc", "Date", "Subject")
 # Errors of Python's parser for fields that no standard allows.
 UNPARSABLE = (ValueError, LookupError, AttributeError, TypeError)
+# The same text in several forms, and a page with its pictures. Apple Mail writes the texts before
+# and after a picture as parts of their own.
+ONE_TEXT = ("multipart/alternative", "multipart/related")
 
 
 def read(content: bytes) -> EmailMessage:
@@ -29,17 +32,37 @@ def field_of(message: EmailMessage, name: str) -> str:
         return ""
 
 
-def body_of(message: EmailMessage) -> tuple[str, str]:
-    """Return the text of a message and its kind, ``html`` or ``plain``; the plain one of both."""
+def texts_of(message: EmailMessage) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a message in their order, each with its kind, ``html`` or ``plain``: of
+    one in both forms the plain one, unless that is blank. Of a message within it also the head.
+    """
     try:
-        found = message.get_body(preferencelist=("plain", "html"))
+        kind = message.get_content_type()
+    except UNPARSABLE:
+        kind = ""
+    if kind and message.is_multipart() and kind not in ONE_TEXT:
+        for part in message.iter_parts():
+            if kind == "message/rfc822":
+                yield head_of(part), "plain"
+            yield from texts_of(part)
+        return
+    for form in ("plain", "html"):
+        text = text_in(message, form)
+        if text.strip():
+            yield text, form
+            return
+
+
+def text_in(message: EmailMessage, form: str) -> str:
+    """Return the text of a message in one form, ``html`` or ``plain``; "" for none."""
+    try:
+        found = message.get_body(preferencelist=(form,))
     except UNPARSABLE:
         found = None
-    if found is None:
-        return "", "plain"
-    content = found.get_payload(decode=True)
-    text = text_of(content, found.get_content_charset("")) if isinstance(content, bytes) else ""
-    return text, found.get_content_subtype()
+    content = None if found is None else found.get_payload(decode=True)
+    if found is None or not isinstance(content, bytes):
+        return ""
+    return text_of(content, found.get_content_charset(""))
 
 
 def attachments_of(message: EmailMessage) -> Iterator[str]:
