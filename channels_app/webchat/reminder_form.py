@@ -94,7 +94,7 @@ def of_schedule(schedule: Schedule, *, now: datetime) -> Fields:
         missed=schedule.missed,
         zone=schedule.time_zone,
     )
-    return with_repeat(found, schedule.rule, rule.parts, at)
+    return with_repeat(found, schedule.rule, changes.parts_to_come(rule, now=now), at)
 
 
 def with_repeat(fields: Fields, text: str, parts: Parts | None, at: datetime) -> Fields:
