@@ -263,6 +263,15 @@ def test_h31_a_changed_time_holds_for_a_rule_with_its_own_time_of_day(ada: User)
     assert again.at == f"{day}T09:30"
 
 
+@pytest.mark.parametrize(("typed", "zone"), [("utc", "UTC"), ("singapore", "Singapore")])
+def test_h31_a_name_that_is_one_of_a_zone_and_the_end_of_another_is_the_first(
+    ada: User, typed: str, zone: str
+) -> None:
+    """As for `/timezone`. In small letters the form asked "Which one: Etc/UTC, UTC?"."""
+    assert browser(ada).post("/reminders/new", {**FORM, "zone": typed}).status_code == 302
+    assert Schedule.objects.get().time_zone == zone
+
+
 def test_h31_a_changed_time_leaves_the_number_of_times_that_are_to_come(ada: User) -> None:
     """Pills for five days, moved by an hour on the fourth, would come eight times."""
     schedule = made(ada, rule="FREQ=DAILY;COUNT=5")
