@@ -132,6 +132,22 @@ def test_h22_a_number_of_an_older_list_deletes_no_other_one(
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: bins")
 
 
+@pytest.mark.parametrize("rule", ["FREQ=DAILY", ""])
+def test_h22_of_several_with_the_same_text_the_one_that_the_list_showed_is_deleted(
+    typed: Type, account: ChannelAccount, rule: str
+) -> None:
+    """Pills in the morning and in the evening: after the first the second has its number."""
+    for_person(account, ADA, text="pills", rule=rule, minutes=10)
+    evening = for_person(account, ADA, text="pills", minutes=600)
+    assert typed(ADA, "/reminders").startswith("1. pills — Wednesday, 25 November 2026 at 12:10")
+    fire(NOON + timedelta(minutes=10))
+    said = typed(ADA, "/reminders delete 1")
+    assert said.startswith(f"{lists.CHANGED}\n\n1. pills — Wednesday, 25 November 2026 at 22:00")
+    assert typed(ADA, "/reminders delete 1").startswith("Deleted: pills")
+    evening.refresh_from_db()
+    assert evening.state == "ended"
+
+
 def test_h22_without_an_older_list_a_number_counts_as_it_is(
     typed: Type, account: ChannelAccount
 ) -> None:
