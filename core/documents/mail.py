@@ -3,7 +3,7 @@
 import email
 from collections.abc import Iterator
 from email import policy
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 
 from core.documents.encodings import text_of
 
@@ -19,20 +19,20 @@ def read(content: bytes) -> EmailMessage:
     return email.message_from_bytes(content, policy=policy.default)
 
 
-def head_of(message: EmailMessage) -> str:
+def head_of(message: MIMEPart) -> str:
     """Return the fields that a reader sees, a line each."""
     shown = ((name, field_of(message, name)) for name in HEAD)
     return "\n".join(f"{name}: {value}" for name, value in shown if value)
 
 
-def field_of(message: EmailMessage, name: str) -> str:
+def field_of(message: MIMEPart, name: str) -> str:
     try:
         return " ".join(str(message.get(name) or "").split())
     except UNPARSABLE:
         return ""
 
 
-def texts_of(message: EmailMessage) -> Iterator[tuple[str, str]]:
+def texts_of(message: MIMEPart) -> Iterator[tuple[str, str]]:
     """Yield the texts of a message in their order, each with its kind, ``html`` or ``plain``: of
     one in both forms the plain one, unless that is blank. Of a message within it also the head.
     """
@@ -53,7 +53,7 @@ def texts_of(message: EmailMessage) -> Iterator[tuple[str, str]]:
             return
 
 
-def text_in(message: EmailMessage, form: str) -> str:
+def text_in(message: MIMEPart, form: str) -> str:
     """Return the text of a message in one form, ``html`` or ``plain``; "" for none."""
     try:
         found = message.get_body(preferencelist=(form,))
@@ -65,7 +65,7 @@ def text_in(message: EmailMessage, form: str) -> str:
     return text_of(content, found.get_content_charset(""))
 
 
-def attachments_of(message: EmailMessage) -> Iterator[str]:
+def attachments_of(message: MIMEPart) -> Iterator[str]:
     """Yield the names of the files of a message."""
     for part in message.walk():
         try:

@@ -135,11 +135,11 @@ def test_a_symbol_without_a_character_leaves_the_rest(tmp_path: Path, font: str,
     assert read(made, tmp_path)[""] == "beforeafter"
 
 
-def level(depth: int, form: str, text: str, style: str = "") -> str:
+def level(depth: int, form: str, text: str, style: str = "", more: str = "") -> str:
     """Return how a list counts at a depth."""
     linked = f'<w:pStyle w:val="{style}"/>' if style else ""
     return (
-        f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{linked}'
+        f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{linked}{more}'
         f'<w:lvlText w:val="{text}"/></w:lvl>'
     )
 
@@ -183,3 +183,30 @@ def test_clauses_are_read_with_their_numbers(tmp_path: Path) -> None:
         ),
         "section 2. Term": "2. Term\n2.1 One year.",
     }
+
+
+def test_a_contract_is_read_with_the_numbers_that_its_parties_cite(tmp_path: Path) -> None:
+    """Word's own "Article I. Section 1.01" has legal numbers; its clauses go on through the
+    articles, and bullets are no numbers.
+    """
+    made = docx.Document()
+    levels = level(0, "upperRoman", "Article %1.")
+    levels += level(1, "decimalZero", "Section %1.%2", more="<w:isLgl/>")
+    levels += level(2, "decimal", "§ %3", more='<w:lvlRestart w:val="0"/>')
+    levels += level(3, "lowerLetter", "(%4)", more='<w:lvlRestart w:val="1"/>')
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/></w:num>'
+    )
+    numbering = made.part.numbering_part.element
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        numbering.append(each)
+    for depth in (0, 1, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3):
+        paragraph = made.add_paragraph()
+        own = f'<w:ilvl w:val="{depth}"/><w:numId w:val="91"/>'
+        paragraph._p.get_or_add_pPr().append(xml(f"<w:numPr >{own}</w:numPr>"))
+    made.add_paragraph("Flour", style="List Bullet")
+    assert [line.strip() for line in read(made, tmp_path)[""].splitlines()] == [
+        *("Article I.", "Section 1.01", "Section 1.02", "§ 1", "(a)", "Section 1.03", "§ 2", "(b)"),
+        *("Article II.", "Section 2.01", "§ 3", "(a)", "Flour"),
+    ]
