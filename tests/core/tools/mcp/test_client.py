@@ -211,14 +211,14 @@ def test_v37_a_redirect_to_another_server_is_not_followed(
 def test_v37_a_server_is_its_scheme_its_name_and_its_port(
     server: MaliciousMcp, mine: str, other: str
 ) -> None:
-    """[V37] Each alone makes another one of it, and so does a name for whoever is asked."""
+    """[V37] Each alone makes another one of it, and so does the name of a user."""
     head, sep, tail = server.url.rpartition(mine)
     server.on["tools/call"] = malicious_mcp.sends_to(f"{head}{other}{tail}")
     assert sep
     assert "another server" in stopped(server, "redirect")
 
 
-def test_v36_pages_that_are_each_small_enough_are_too_big_together(server: MaliciousMcp) -> None:
+def test_v36_pages_that_are_each_small_enough_are_too_big_in_all(server: MaliciousMcp) -> None:
     """[V36] 20 pages of 1 MB: the limit of a call is 16 MB."""
 
     async def page(request: web.Request, message: dict[str, Any]) -> web.Response:
