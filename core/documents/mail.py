@@ -36,11 +36,8 @@ def texts_of(message: MIMEPart) -> Iterator[tuple[str, str]]:
     """Yield the texts of a message in their order, each with its kind, ``html`` or ``plain``: of
     one in both forms the plain one, unless that is blank. Of a message within it also the head.
     """
-    try:
-        kind = message.get_content_type()
-    except UNPARSABLE:
-        kind = ""
-    if kind and message.is_multipart() and kind not in ONE_TEXT:
+    kind = message.get_content_type()
+    if message.is_multipart() and kind not in ONE_TEXT:
         for part in message.iter_parts():
             if kind == "message/rfc822":
                 yield head_of(part), "plain"

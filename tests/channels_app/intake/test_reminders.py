@@ -110,6 +110,7 @@ def test_h22_pause_resume_and_delete_by_number(typed: Type, account: ChannelAcco
     assert said.startswith("Paused: tea\n\n1. pills — ")
     assert "2. tea — ⏸ paused\n" in said
     assert typed(ADA, "/reminders RESUME  2").startswith("Resumed: tea\n\n1. pills — ")
+    assert typed(BOB, "/reminders").startswith("1. mine — ")  # a list of another conversation
     said = typed(ADA, "/reminders delete 1")
     assert said.startswith("Deleted: pills\n\n1. tea — ")
     assert "2." not in said
@@ -154,6 +155,8 @@ def test_h22_without_an_older_list_a_number_counts_as_it_is(
     for_person(account, ADA, text="tea", minutes=10)
     typed(ADA, "/reminders explode")
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: tea")
+    for_person(account, BOB, text="mine", minutes=10)
+    assert typed(BOB, "/reminders delete 1").startswith("Deleted: mine")
 
 
 @pytest.mark.parametrize(

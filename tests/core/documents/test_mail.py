@@ -81,3 +81,12 @@ async def test_a_page_saved_in_one_file_is_read_as_a_page(tmp_path: Path) -> Non
 def test_a_mail_of_nonsense_is_no_failure(tmp_path: Path) -> None:
     content = b"From: <<>,\nTo: =?x?y?z?=\nContent-Type: text/plain; charset=nonsense\n\nHello\n"
     assert parts(tmp_path, content)[-1] == ("", "Hello")
+
+
+def test_a_mail_with_a_part_of_nonsense_is_read_but_for_that_part(tmp_path: Path) -> None:
+    content = (
+        b"Subject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n"
+        b"--x\nContent-Type: text/plain\nContent-Disposition: *0*0*<@;x*0*\n\nLost\n"
+        b"--x\nContent-Type: text/plain\n\nHello\n--x--\n"
+    )
+    assert parts(tmp_path, content) == [("head", "Subject: x"), ("", "Hello")]

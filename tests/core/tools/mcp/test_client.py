@@ -203,7 +203,7 @@ def test_v37_a_redirect_to_another_server_is_not_followed(
         ("http:", "https:"),
         ("//", "//ada@"),
         ("//", "//:x@"),
-        (":", ":1"),
+        (":", ":1/"),
         ("127.0.0.1", "[::1]"),
         ("127.0.0.1", "[::1"),
     ],
@@ -215,7 +215,9 @@ def test_v37_a_server_is_its_scheme_its_name_and_its_port(
     head, sep, tail = server.url.rpartition(mine)
     server.on["tools/call"] = malicious_mcp.sends_to(f"{head}{other}{tail}")
     assert sep
-    assert "another server" in stopped(server, "redirect")
+    words = stopped(server, "redirect")
+    shown = "?" if other == "[::1" else f"{head}{other}{tail}".split("/")[2].rpartition("@")[2]
+    assert f"another server ({shown})" in words
 
 
 def test_v36_pages_that_are_each_small_enough_are_too_big_in_all(server: MaliciousMcp) -> None:
