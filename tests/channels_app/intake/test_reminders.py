@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from channels_app.intake import reminders, slash_commands
-from channels_app.intake.inbound import receive_sender
-from channels_app.schedules import lists
+from channels_app.intake.inbound import receive_personal, receive_sender
+from channels_app.schedules import lists, places
 from core.conversations.inbox import Draft
 from core.conversations.schedules import changes, occurrences
 from core.models import ChannelAccount, ChannelIdentity, Delivery, Occurrence, Schedule, User
@@ -131,6 +131,31 @@ def test_h22_a_number_of_an_older_list_deletes_no_other_one(
     assert said.startswith(f"{lists.CHANGED}\n\n1. bins — ")
     assert Schedule.objects.filter(state="active").count() == 2
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: bins")
+
+
+def test_h22_in_the_web_chat_too_a_number_of_an_older_list_deletes_no_other_one(
+    account: ChannelAccount,
+) -> None:
+    """There a list is the answer of a run."""
+    del account
+    chat = places.web_chat(person(ADA))
+    made(chat, now=NOON, text="tea", rule="FREQ=DAILY", minutes=10)
+    made(chat, now=NOON, text="bins", minutes=30)
+
+    def typed(text: str) -> str:
+        draft = Draft(account=chat.account, text=text)
+        command = slash_commands.answered_at_once(text)
+        found = receive_personal(
+            user=chat.user, draft=draft, session_id=chat.public_id, now=NOON, command=command
+        )
+        assert found.run is not None
+        found.run.refresh_from_db()
+        return str(found.run.result["text"])
+
+    assert typed("/reminders").startswith("1. tea — ")
+    fire(NOON + timedelta(minutes=10))
+    assert typed("/reminders delete 1").startswith(f"{lists.CHANGED}\n\n1. bins — ")
+    assert typed("/reminders delete 1").startswith("Deleted: bins")
 
 
 @pytest.mark.parametrize("rule", ["FREQ=DAILY", ""])

@@ -210,3 +210,16 @@ def test_a_contract_is_read_with_the_numbers_that_its_parties_cite(tmp_path: Pat
         *("Article I.", "Section 1.01", "Section 1.02", "§ 1", "(a)", "Section 1.03", "§ 2", "(b)"),
         *("Article II.", "Section 2.01", "§ 3", "(a)", "Flour"),
     ]
+
+
+def test_a_number_of_a_level_that_is_not_there_leaves_the_rest(tmp_path: Path) -> None:
+    made = docx.Document()
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{level(0, "decimal", "%1/%9")}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/></w:num>'
+    )
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        made.part.numbering_part.element.append(each)
+    paragraph = made.add_paragraph("Price")
+    paragraph._p.get_or_add_pPr().append(xml('<w:numPr ><w:numId w:val="91"/></w:numPr>'))
+    assert read(made, tmp_path) == {"": "1/1 Price"}
