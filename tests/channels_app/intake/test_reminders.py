@@ -133,6 +133,15 @@ def test_h22_a_number_of_an_older_list_deletes_no_other_one(
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: bins")
 
 
+def test_h22_one_that_kept_its_number_and_has_another_time_by_now_is_deleted(
+    typed: Type, account: ChannelAccount
+) -> None:
+    for_person(account, ADA, text="tea", rule="FREQ=DAILY", minutes=10)
+    assert typed(ADA, "/reminders").startswith("1. tea — Wednesday")
+    fire(NOON + timedelta(minutes=10))
+    assert typed(ADA, "/reminders delete 1").startswith("Deleted: tea")
+
+
 def test_h22_in_the_web_chat_too_a_number_of_an_older_list_deletes_no_other_one(
     account: ChannelAccount,
 ) -> None:

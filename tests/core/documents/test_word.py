@@ -212,14 +212,23 @@ def test_a_contract_is_read_with_the_numbers_that_its_parties_cite(tmp_path: Pat
     ]
 
 
-def test_a_number_of_a_level_that_is_not_there_leaves_the_rest(tmp_path: Path) -> None:
+def test_numbers_of_an_odd_document_leave_the_rest(tmp_path: Path) -> None:
+    """A level that is not there, one below none, and styles that are based on each other."""
     made = docx.Document()
+    levels = level(0, "decimal", "%1/%9") + level(1, "decimal", "%1.%2")
     lists = (
-        f'<w:abstractNum w:abstractNumId="91">{level(0, "decimal", "%1/%9")}</w:abstractNum>'
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
         '<w:num w:numId="91"><w:abstractNumId w:val="91"/></w:num>'
     )
     for each in xml(f"<w:numbering >{lists}</w:numbering>"):
         made.part.numbering_part.element.append(each)
-    paragraph = made.add_paragraph("Price")
-    paragraph._p.get_or_add_pPr().append(xml('<w:numPr ><w:numId w:val="91"/></w:numPr>'))
-    assert read(made, tmp_path) == {"": "1/1 Price"}
+    for one, other in ("XY", "YX"):
+        about = f'<w:name w:val="{one}"/><w:basedOn w:val="{other}"/>'
+        style = f'<w:style w:type="paragraph" w:styleId="{one}">{about}</w:style>'
+        made.styles.element.append(xml(style))
+    for depth in (1, 0):
+        own = f'<w:ilvl w:val="{depth}"/><w:numId w:val="91"/>'
+        paragraph = made.add_paragraph("Price")
+        paragraph._p.get_or_add_pPr().append(xml(f"<w:numPr >{own}</w:numPr>"))
+    made.add_paragraph("Term")._p.style = "X"
+    assert read(made, tmp_path) == {"": "1.1 Price\n1/1 Price\nTerm"}
