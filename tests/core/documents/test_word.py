@@ -232,3 +232,33 @@ def test_numbers_of_an_odd_document_leave_the_rest(tmp_path: Path) -> None:
         paragraph._p.get_or_add_pPr().append(xml(f"<w:numPr >{own}</w:numPr>"))
     made.add_paragraph("Term")._p.style = "X"
     assert read(made, tmp_path) == {"": "1.1 Price\n1/1 Price\nTerm"}
+
+
+def test_headings_are_numbered_at_the_depth_of_their_styles(tmp_path: Path) -> None:
+    """By the list's link to a style, the style's parent, or the paragraph itself; a list may begin
+    at another number, and a switch may be off.
+    """
+    made = docx.Document()
+    levels = level(0, "upperLetter", "%1.", "Heading1")
+    levels += level(1, "decimal", "%1.%2", "Heading2", more='<w:isLgl w:val="0"/>')
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/><w:lvlOverride w:ilvl="0">'
+        '<w:startOverride w:val="27"/></w:lvlOverride></w:num>'
+    )
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        made.part.numbering_part.element.append(each)
+    for name in ("Heading 1", "Heading 2"):
+        element = made.styles[name].element
+        element.get_or_add_pPr().append(xml('<w:numPr ><w:numId w:val="91"/></w:numPr>'))
+    about = '<w:name w:val="Mine"/><w:basedOn w:val="Heading2"/>'
+    made.styles.element.append(
+        xml(f'<w:style w:type="paragraph" w:styleId="Mine">{about}</w:style>')
+    )
+    for style in ("Heading1", "Heading2", "Mine", "Heading1"):
+        made.add_paragraph("x")._p.style = style
+    last = made.add_paragraph("x")._p
+    last.style = "Heading2"
+    last.get_or_add_pPr().append(xml('<w:numPr ><w:ilvl w:val="0"/></w:numPr>'))
+    text = "\n".join(read(made, tmp_path).values())
+    assert text == "AA. x\nAA.1 x\nAA.2 x\nBB. x\nCC. x"
