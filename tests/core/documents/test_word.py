@@ -10,6 +10,7 @@ from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from docx.oxml import parse_xml
 
+from core.documents.numbering import written
 from core.documents.reader import sections_of_docx
 
 SPACES = (
@@ -262,3 +263,16 @@ def test_headings_are_numbered_at_the_depth_of_their_styles(tmp_path: Path) -> N
     last.get_or_add_pPr().append(xml('<w:numPr ><w:ilvl w:val="0"/></w:numPr>'))
     text = "\n".join(read(made, tmp_path).values())
     assert text == "AA. x\nAA.1 x\nAA.2 x\nBB. x\nCC. x"
+
+
+@pytest.mark.parametrize(
+    ("number", "form", "text"),
+    [
+        *((1994, "upperRoman", "MCMXCIV"), (3999, "lowerRoman", "mmmcmxcix")),
+        *((4000, "upperRoman", "4000"), (0, "lowerRoman", "0"), (0, "upperLetter", "0")),
+        *((26, "lowerLetter", "z"), (27, "upperLetter", "AA"), (53, "lowerLetter", "aaa")),
+        *((7, "decimalZero", "07"), (12, "decimalZero", "12"), (3, "chicago", "3")),
+    ],
+)
+def test_numbers_have_the_form_that_word_shows(number: int, form: str, text: str) -> None:
+    assert written(number, form) == text
