@@ -25,8 +25,6 @@ def time_zone(user: User, wanted: str, *, now: datetime) -> str:
         here = ZONE.format(with_time(user.time_zone, now)) if user.time_zone else NO_ZONE
         return said(user, here, HOW)
     found = rules.find_zones(wanted)
-    # "UTC" is a name, and the end of "Etc/UTC".
-    found = [each for each in found if each.casefold() == wanted.casefold()] or found
     if len(found) > 1:
         return said(user, WHICH.format(", ".join(found)))
     try:

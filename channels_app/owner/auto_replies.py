@@ -15,6 +15,7 @@ from core.conversations import outbox
 from core.database.queries import Param, Values
 from core.models import ChannelAccount
 
+DENIED = "denied:"  # of the keys that keep the neutral line the only one
 MOST_CHARACTERS = 1000
 # A flood of unknown senders must not cause a flood of replies: the platform would mute the bot.
 LINES_AN_HOUR = 60
@@ -36,7 +37,7 @@ def send_denied_reply(request: UnknownRequest, *, now: datetime) -> None:
     if len(ANSWERED_BETWEEN(since=now - timedelta(hours=1), now=now)) == LINES_AN_HOUR:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(answered_at=now)
-    send(request, key=f"denied:{request.account_id}:{request.sender}", line=line)
+    send(request, key=f"{DENIED}{request.account_id}:{request.sender}", line=line)
 
 
 def send_approved_reply(request: UnknownRequest) -> None:

@@ -71,16 +71,16 @@ def fitting(rows: list[Schedule], user: User) -> list[str]:
     """Return the lines of the first schedules, as many as one message takes."""
     lines: list[str] = []
     for number, row in enumerate(rows, 1):
-        line = line_of(number, row, user)
+        line = f"{number}. {line_of(row, user)}"
         if sum(map(len, lines)) + len(line) > MOST_CHARACTERS:
             break
         lines.append(line)
     return lines
 
 
-def line_of(number: int, schedule: Schedule, user: User) -> str:
-    """Return a schedule with its number, its next time or why it has none, and how it repeats; and
-    its time zone if that is not the person's.
+def line_of(schedule: Schedule, user: User) -> str:
+    """Return a schedule with its next time or why it has none, and how it repeats; and its time
+    zone if that is not the person's.
     """
     language = language_of(user)
     if schedule.next_at is not None:
@@ -93,13 +93,13 @@ def line_of(number: int, schedule: Schedule, user: User) -> str:
     if schedule.time_zone != user.time_zone:
         more.append(schedule.time_zone)
     about = f" ({', '.join(more)})" if more else ""
-    return f"{head_of(number, schedule)} — {when}{about}"
+    return f"{head_of(schedule)}{when}{about}"
 
 
-def head_of(number: int, schedule: Schedule) -> str:
-    """Return the beginning of a schedule's line: its number and title."""
+def head_of(schedule: Schedule) -> str:
+    """Return the beginning of a schedule's line: its title."""
     mark = "✨ " if schedule.kind == Schedule.Kind.PROMPT else ""
-    return f"{number}. {mark}{changes.title_of(schedule)}"
+    return f"{mark}{changes.title_of(schedule)} — "
 
 
 def obey(
@@ -118,7 +118,7 @@ def obey(
     if not 1 <= int(number) <= len(rows):
         return phrases.in_language(NO_SUCH, language), rows
     chosen = rows[int(number) - 1]
-    if name == "delete" and had_another(session, int(number), chosen):
+    if name == "delete" and had_another(session, int(number), rows, user):
         return f"{phrases.in_language(CHANGED, language)}\n\n{text_of(rows, user)}", rows
     try:
         CHANGES[name](chosen, now)
@@ -130,20 +130,31 @@ def obey(
     return f"{said}\n\n{text_of(rows, user)}", rows
 
 
-def had_another(session: ChatSession, number: int, schedule: Schedule) -> bool:
-    """Return whether the last list in a conversation had another schedule under a number: they
-    change places as their times pass, and what is deleted does not come back.
+def had_another(session: ChatSession, number: int, rows: list[Schedule], user: User) -> bool:
+    """Return whether the last list in a conversation had another schedule under a number than
+    ``rows``: they change places as their times pass, and what is deleted does not come back. Of
+    several with the same text it is the one whose line is the same.
     """
-    rows = InboundMessage.objects.filter(session=session, note=NOTE).select_related("run")
-    last = rows.order_by("-id").first()
+    asked = InboundMessage.objects.filter(session=session, note=NOTE).select_related("run")
+    last = asked.order_by("-id").first()
     if last is None:
         return False
     delivery = Delivery.objects.filter(dedupe_key=f"command:{last.pk}").first()
     text = delivery.payload.get("text") if delivery is not None else None
     if text is None and last.run is not None:
         text = last.run.result.get("text")
-    lines = [each for each in str(text or "").splitlines() if each.startswith(f"{number}. ")]
-    return bool(lines) and not lines[0].startswith(f"{head_of(number, schedule)} — ")
+    lines = numbered(str(text or ""))
+    chosen, head = rows[number - 1], head_of(rows[number - 1])
+    alike = [each for each in lines.values() if each.startswith(head)]
+    is_alone = len(alike) < 2 and [*map(head_of, rows)].count(head) == 1
+    same = head if is_alone else line_of(chosen, user)
+    return number in lines and not lines[number].startswith(same)
+
+
+def numbered(text: str) -> dict[int, str]:
+    """Return the lines of a list by their numbers."""
+    parts = (each.partition(". ") for each in text.splitlines())
+    return {int(number): line for number, dot, line in parts if dot and is_number(number, 9)}
 
 
 def buttons_for(rows: list[Schedule], user: User, *, message_id: int) -> list[list[dict[str, str]]]:

@@ -94,7 +94,7 @@ def of_schedule(schedule: Schedule, *, now: datetime) -> Fields:
         missed=schedule.missed,
         zone=schedule.time_zone,
     )
-    return with_repeat(found, schedule.rule, rule.parts, at)
+    return with_repeat(found, schedule.rule, changes.parts_to_come(rule, now=now), at)
 
 
 def with_repeat(fields: Fields, text: str, parts: Parts | None, at: datetime) -> Fields:
@@ -198,6 +198,6 @@ def rule_of(fields: Fields) -> str:
 def zone_of(words: str) -> str:
     """Return the time zone of a name or a city. Raises RuleError, also where several fit."""
     found = rules.find_zones(words)
-    if len(found) > 1 and words not in found:
+    if len(found) > 1:
         raise RuleError(gettext("Which one: {names}?").format(names=", ".join(found)))
     return rules.zone_named(found[0] if len(found) == 1 else words).key

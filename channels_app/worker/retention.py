@@ -14,7 +14,7 @@ from django.db.models.functions import Substr
 
 from allowlist import audit_blanking
 from allowlist.models import UnknownRequest
-from channels_app.agent_sessions import results
+from channels_app.owner import auto_replies
 from channels_app.tool_requests import asking
 from core.conversations.retention import (
     conversations,
@@ -36,16 +36,6 @@ logger = logging.getLogger(__name__)
 STEPS = 10  # transactions, or pages that are looked at, between two pauses
 REQUEST = "notice:request:"
 QUESTION = f"{asking.PREFIX}:"
-# Messages without a run that are known by their keys no longer than platforms repeat updates.
-KEYS = (
-    "command:",
-    "notice:",
-    "press:",
-    "repeated:",
-    "run:",
-    QUESTION,
-    f"{results.PREFIX}:",
-)
 ID_LENGTH = len(public_id())
 
 
@@ -56,18 +46,17 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
 
 def besides() -> Q:
     """Return the condition of deliveries without a run that no one needs: not of a request or a
-    question that is open.
+    question that is open, nor the only reply to an unknown sender, which its key keeps the only
+    one.
     """
-    known = Q()
-    for prefix in KEYS:
-        known |= Q(dedupe_key__startswith=prefix)
+    reply = Q(dedupe_key__startswith=auto_replies.DENIED)
     requests = UnknownRequest.objects.filter(
         public_id=named_after(REQUEST), state=UnknownRequest.State.PENDING
     )
     questions = ToolCall.objects.filter(
         public_id=named_after(QUESTION), state=ToolCall.State.WAITING
     )
-    return known & ~Q(Exists(requests)) & ~Q(Exists(questions))
+    return ~reply & ~Q(Exists(requests)) & ~Q(Exists(questions))
 
 
 def named_after(prefix: str) -> Substr:

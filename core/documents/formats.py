@@ -43,7 +43,7 @@ BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 def kind_of(name: str, beginning: bytes) -> str:
     """Return one of the kinds of EXTENSIONS, or ``rtf``; empty for all else."""
     named = NAMES.get(PurePath(name.lower()).suffix.lstrip("."), "")
-    if PDF in beginning[:1024]:
+    if beginning.startswith(PDF) or (named in {"", "pdf"} and PDF in beginning[:1024]):
         return "pdf"
     if beginning.startswith(ZIP):
         return named if named in OFFICE else ""

@@ -19,13 +19,16 @@ ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc
 @dataclass(frozen=True, slots=True)
 class Level:
     """How a list counts at one depth: the form of its numbers, its text ("%1.%2"), its first one,
-    and the style whose paragraphs are at this depth.
+    and the style whose paragraphs are at this depth. ``is_legal``: all numbers in its text are in
+    digits; ``restart``: it begins anew after depths below this one alone.
     """
 
     form: str
     text: str
     start: int
     style: str
+    is_legal: bool
+    restart: int
 
 
 @dataclass(slots=True)
@@ -54,13 +57,16 @@ class Counter:
             return ""
         following = counts[depth] + 1 if depth in counts else level.start
         counts[depth] = found.restarts.pop(depth, following)
-        for deeper in [each for each in counts if each > depth]:
-            del counts[deeper]
+        for deeper in [each for each in counts if depth < each]:
+            if depth < found.levels[deeper].restart:
+                del counts[deeper]
 
         def shown(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
             known = found.levels.get(at, level)
-            return written(counts.get(at, known.start), known.form)
+            is_kept = known.form.startswith("decimal") or not level.is_legal
+            form = known.form if is_kept else "decimal"
+            return written(counts.get(at, known.start), form)
 
         return PLACE.sub(shown, level.text).strip()
 
@@ -88,6 +94,11 @@ def value(element: Any, path: str) -> str:
     """Return the value of a property below an element; "" for none."""
     found = element.find(path)
     return "" if found is None else found.get(f"{WORD}val", "")
+
+
+def is_on(found: Any) -> bool:
+    """Return whether a switch of Word's is on: it is there, and not switched off."""
+    return found is not None and found.get(f"{WORD}val", "1") not in {"0", "false", "off"}
 
 
 def properties(found: Any) -> tuple[str | None, int]:
@@ -131,6 +142,8 @@ def levels_of(abstract: Any) -> dict[int, Level]:
             value(level, f"{WORD}lvlText"),
             whole(value(level, f"{WORD}start"), 1),
             value(level, f"{WORD}pStyle"),
+            is_on(level.find(f"{WORD}isLgl")),
+            whole(value(level, f"{WORD}lvlRestart"), MOST_LEVELS),
         )
         for level in islice(abstract.iterfind(f"{WORD}lvl"), MOST_LEVELS)
     }

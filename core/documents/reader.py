@@ -286,14 +286,14 @@ def sections_of(lines: Iterable[str]) -> Iterator[Pair]:
 
 
 def parts_of_mail(path: Path) -> Iterator[Pair]:
-    """Yield the head, the text and the names of the files of an e-mail."""
+    """Yield the head, the texts and the names of the files of an e-mail."""
     message = mail.read(path.read_bytes())
     yield "head", mail.head_of(message)
-    text, kind = mail.body_of(message)
-    if kind == "html" and text.strip():
-        yield from sections_of_tree(tree_of(text.encode()))
-    else:
-        yield from sections_of(text.splitlines())
+    for text, kind in mail.texts_of(message):
+        if kind == "html":
+            yield from sections_of_tree(tree_of(text.encode()))
+        else:
+            yield from sections_of(text.splitlines())
     yield "attachments", "\n".join(mail.attachments_of(message))
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from core.lib.text import is_number
+
 REFUSAL = re.compile(r"(?i)\bfunction_?declarations?\b")
 SCHEMAS = "schemas of tools beyond Google's words"
 BOUNDS = ("minimum", "maximum")
@@ -90,7 +92,11 @@ def referred(root: Mapping[str, Any], reference: str) -> Any:
     found: Any = root if reference.startswith("#") else None
     for step in reference.split("/")[1:]:
         key = unquote(step).replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, list):
+            is_there = is_number(key, 4) and int(key) < len(found)
+            found = found[int(key)] if is_there else None
+        else:
+            found = found.get(key) if isinstance(found, dict) else None
     return found
 
 

@@ -144,7 +144,7 @@ class Thoughts:
 
 def cut_tag(text: str) -> str:
     """Return the part of a tag that a text ends with; empty for none."""
-    tail = text[text.rfind("<") :] if "<" in text else ""
+    tail = text[text.rfind("<") :]  # without one the last character, with which no tag begins
     return tail if is_cut(tail) else ""
 
 

@@ -453,6 +453,12 @@ TARGETS = (
         ("tests/core/tools/mcp/test_offers.py",),
     ),
     Target(
+        "redirects of servers",
+        "core/tools/mcp/transport.py",
+        ("tests/core/tools/mcp/test_client.py",),
+        "other_server Guard._counts",
+    ),
+    Target(
         "results of servers",
         "core/tools/mcp/results.py",
         ("tests/core/tools/mcp/test_results.py",),

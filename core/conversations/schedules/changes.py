@@ -12,7 +12,7 @@ from django.utils import dateformat
 from django.utils.translation import gettext, ngettext
 
 from core.conversations.schedules import occurrences, rules, zones
-from core.conversations.schedules.rule_text import ELAPSED, read, written
+from core.conversations.schedules.rule_text import ELAPSED, Parts, read, written
 from core.conversations.schedules.rules import Rule
 from core.conversations.schedules.rules import RuleError as RuleError
 from core.database.transactions import atomic_write
@@ -261,7 +261,7 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     """
     zone = rules.zone_named(wish.time_zone or (before.time_zone if before is not None else ""))
     here = now.astimezone(zone).replace(tzinfo=None, second=0)
-    text = wish.rule if wish.rule is not None else (before.rule if before is not None else "")
+    text = text_in(wish, before, now=now)
     if wish.minutes is not None:
         if not 0 < wish.minutes <= 60 * 24 * 366 * 10:
             raise RuleError("minutes must be more than 0, and at most ten years.")
@@ -284,6 +284,27 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
             )
         )
     return rule
+
+
+def text_in(wish: Wish, before: Schedule | None, *, now: datetime) -> str:
+    """Return the rule that a wish names, else that of ``before``; with another first time, a COUNT
+    is the number of times that are still to come.
+    """
+    if wish.rule is not None or before is None:
+        return wish.rule or ""
+    if wish.at is None and wish.minutes is None:
+        return before.rule
+    rule = occurrences.rule_in(zones.stored_zone(before.time_zone), before)
+    return written(parts_to_come(rule, now=now))
+
+
+def parts_to_come(rule: Rule, *, now: datetime) -> Parts | None:
+    """Return the parts of a rule, whose COUNT is the number of its times after ``now``, at least
+    one.
+    """
+    if rule.parts is None or rule.parts.count is None:
+        return rule.parts
+    return replace(rule.parts, count=max(1, len(rule.after(now, most=rule.parts.count))))
 
 
 def begin_of(text: str, here: datetime, *, zone: ZoneInfo, before: Schedule | None) -> datetime:

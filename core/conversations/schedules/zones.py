@@ -82,15 +82,15 @@ def find_zones(words: str) -> list[str]:
     """Return at most ten IANA names for a name, for a city (``berlin``, ``New York``), or for hours
     from UTC.
 
-    Those that are called so; if there is none, those that begin so.
+    The one of a name; without one those whose city is called so, else those whose city begins so.
     """
     wanted = folded(words) if len(words) <= LONGEST else ""
     if not wanted:
         return []
-    if wanted not in names() and (fixed := zone_of_hours(wanted)):
-        return [fixed]
+    if one := names().get(wanted) or zone_of_hours(wanted):
+        return [one]
     cities = [(each.rpartition("/")[2], each) for each in sorted(names())]
-    found = [each for city, each in cities if wanted in (city, each)]
+    found = [each for city, each in cities if city == wanted]
     found = found or [each for city, each in cities if city.startswith(wanted)]
     return [names()[each] for each in found[:MOST]]
 

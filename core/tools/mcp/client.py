@@ -299,7 +299,8 @@ def explained(error: Exception, guard: Guard, key: str, *, seconds: float) -> Mc
     if isinstance(cause, McpError):
         return cause
     if guard.refused is not None and not isinstance(cause, ValidationError):
-        return McpError(refusal(*guard.refused))
+        # Of 4xx it was not; a proxy says 504 of one that goes on.
+        return McpError(refusal(*guard.refused) + (doubt if guard.refused[0] >= 500 else ""))
     return McpError(words_of(cause, key) + ("" if isinstance(cause, MCPError) else doubt))
 
 

@@ -19,6 +19,7 @@ from core.tools.mcp.errors import McpError, StoppedError
 MOST_BYTES = 4 * 1024 * 1024  # of one response
 MOST_ALL_BYTES = 16 * 1024 * 1024  # of all that belong to one call
 MOST_REQUESTS = 60  # of one call: a server may ask for a stream to be opened again and again
+UNNAMED = "?"  # an address that is none
 UNPACKED = {b"content-encoding", b"content-length", b"transfer-encoding"}
 
 
@@ -60,11 +61,10 @@ class Guard(CheckedTransport):
     def _response(self, request: httpx2.Request, answer: aiohttp.ClientResponse) -> httpx2.Response:
         """Return the response. Raises httpx2.TransportError for one that leads elsewhere."""
         if answer.status in REDIRECTS:
-            there = urljoin(str(request.url), answer.headers.get("Location", ""))
-            if not is_same_server(str(request.url), there):
+            location = answer.headers.get("Location", "")
+            if other := other_server(str(request.url), location):
                 answer.close()
-                host = one_line(urlsplit(there).netloc.rpartition("@")[2], 80)
-                words = f"It sent the gateway on to another server ({host}), which was not asked."
+                words = f"It sent the gateway on to another server ({other}), which was not asked."
                 raise self.stop("redirect", words)
         if answer.status >= 400 and request.method == "POST" and self._counts(request):
             challenges = answer.headers.getall("WWW-Authenticate", ())
@@ -118,13 +118,16 @@ def method_of(body: bytes) -> str:
     return str(message.get("method", "")) if isinstance(message, dict) else ""
 
 
-def is_same_server(here: str, there: str) -> bool:
-    """Return whether a redirect stays with the server: its scheme, name and port."""
+def other_server(here: str, location: str) -> str:
+    """Return the server to which a redirect leads; empty for the same one, by its scheme, name and
+    port.
+    """
     try:
-        old, new = urlsplit(here), urlsplit(there)
-        if new.username is not None or new.password is not None:
-            return False
+        old, new = urlsplit(here), urlsplit(urljoin(here, location))
+        has_user = new.username is not None or new.password is not None
         same = (old.hostname, port_of(old)) == (new.hostname, port_of(new))
-        return same and old.scheme == new.scheme
+        if same and old.scheme == new.scheme and not has_user:
+            return ""
+        return one_line(new.netloc.rpartition("@")[2], 80) or UNNAMED
     except ValueError:
-        return False
+        return UNNAMED

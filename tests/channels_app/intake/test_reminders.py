@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from channels_app.intake import reminders, slash_commands
-from channels_app.intake.inbound import receive_sender
-from channels_app.schedules import lists
+from channels_app.intake.inbound import receive_personal, receive_sender
+from channels_app.schedules import lists, places
 from core.conversations.inbox import Draft
 from core.conversations.schedules import changes, occurrences
 from core.models import ChannelAccount, ChannelIdentity, Delivery, Occurrence, Schedule, User
@@ -110,6 +110,7 @@ def test_h22_pause_resume_and_delete_by_number(typed: Type, account: ChannelAcco
     assert said.startswith("Paused: tea\n\n1. pills — ")
     assert "2. tea — ⏸ paused\n" in said
     assert typed(ADA, "/reminders RESUME  2").startswith("Resumed: tea\n\n1. pills — ")
+    assert typed(BOB, "/reminders").startswith("1. mine — ")  # a list of another conversation
     said = typed(ADA, "/reminders delete 1")
     assert said.startswith("Deleted: pills\n\n1. tea — ")
     assert "2." not in said
@@ -132,12 +133,64 @@ def test_h22_a_number_of_an_older_list_deletes_no_other_one(
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: bins")
 
 
+def test_h22_one_that_kept_its_number_and_has_another_time_by_now_is_deleted(
+    typed: Type, account: ChannelAccount
+) -> None:
+    for_person(account, ADA, text="tea", rule="FREQ=DAILY", minutes=10)
+    assert typed(ADA, "/reminders").startswith("1. tea — Wednesday")
+    fire(NOON + timedelta(minutes=10))
+    assert typed(ADA, "/reminders delete 1").startswith("Deleted: tea")
+
+
+def test_h22_in_the_web_chat_too_a_number_of_an_older_list_deletes_no_other_one(
+    account: ChannelAccount,
+) -> None:
+    """There a list is the answer of a run."""
+    del account
+    chat = places.web_chat(person(ADA))
+    made(chat, now=NOON, text="tea", rule="FREQ=DAILY", minutes=10)
+    made(chat, now=NOON, text="bins", minutes=30)
+
+    def typed(text: str) -> str:
+        draft = Draft(account=chat.account, text=text)
+        command = slash_commands.answered_at_once(text)
+        found = receive_personal(
+            user=chat.user, draft=draft, session_id=chat.public_id, now=NOON, command=command
+        )
+        assert found.run is not None
+        found.run.refresh_from_db()
+        return str(found.run.result["text"])
+
+    assert typed("/reminders").startswith("1. tea — ")
+    fire(NOON + timedelta(minutes=10))
+    assert typed("/reminders delete 1").startswith(f"{lists.CHANGED}\n\n1. bins — ")
+    assert typed("/reminders delete 1").startswith("Deleted: bins")
+
+
+@pytest.mark.parametrize("rule", ["FREQ=DAILY", ""])
+def test_h22_of_several_with_the_same_text_the_one_that_the_list_showed_is_deleted(
+    typed: Type, account: ChannelAccount, rule: str
+) -> None:
+    """Pills in the morning and in the evening: after the first the second has its number."""
+    for_person(account, ADA, text="pills", rule=rule, minutes=10)
+    evening = for_person(account, ADA, text="pills", minutes=600)
+    assert typed(ADA, "/reminders").startswith("1. pills — Wednesday, 25 November 2026 at 12:10")
+    fire(NOON + timedelta(minutes=10))
+    said = typed(ADA, "/reminders delete 1")
+    assert said.startswith(f"{lists.CHANGED}\n\n1. pills — Wednesday, 25 November 2026 at 22:00")
+    assert typed(ADA, "/reminders delete 1").startswith("Deleted: pills")
+    evening.refresh_from_db()
+    assert evening.state == "ended"
+
+
 def test_h22_without_an_older_list_a_number_counts_as_it_is(
     typed: Type, account: ChannelAccount
 ) -> None:
     for_person(account, ADA, text="tea", minutes=10)
     typed(ADA, "/reminders explode")
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: tea")
+    for_person(account, BOB, text="mine", minutes=10)
+    assert typed(BOB, "/reminders delete 1").startswith("Deleted: mine")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -260,6 +261,31 @@ def test_h31_a_changed_time_holds_for_a_rule_with_its_own_time_of_day(ada: User)
     assert changed.rule == "FREQ=MONTHLY;BYDAY=-1FR"
     again = browser(ada).get(path).context["fields"]
     assert again.at == f"{day}T09:30"
+
+
+@pytest.mark.parametrize(("typed", "zone"), [("utc", "UTC"), ("singapore", "Singapore")])
+def test_h31_a_name_that_is_one_of_a_zone_and_the_end_of_another_is_the_first(
+    ada: User, typed: str, zone: str
+) -> None:
+    """As for `/timezone`. In small letters the form asked "Which one: Etc/UTC, UTC?"."""
+    assert browser(ada).post("/reminders/new", {**FORM, "zone": typed}).status_code == 302
+    assert Schedule.objects.get().time_zone == zone
+
+
+def test_h31_a_changed_time_leaves_the_number_of_times_that_are_to_come(ada: User) -> None:
+    """Pills for five days, moved by an hour on the fourth, would come eight times."""
+    schedule = made(ada, rule="FREQ=DAILY;COUNT=5")
+    begun = timezone.now().replace(microsecond=0) - timedelta(days=2, hours=1)
+    start = begun.astimezone(ZoneInfo(schedule.time_zone)).replace(tzinfo=None)
+    Schedule.objects.update(start=start.isoformat())
+    path = f"/reminders/{schedule.public_id}"
+    fields = browser(ada).get(path).context["fields"]
+    later = datetime.fromisoformat(fields.at) + timedelta(hours=1)
+    form = {**FORM, "at": later.isoformat(), "at_before": fields.at, "repeat": "kept"}
+    assert browser(ada).post(path, form).status_code == 302
+    changed = Schedule.objects.get()
+    assert changed.rule == "FREQ=DAILY;COUNT=2"
+    assert len(changes.next_times(changed, now=timezone.now(), most=9)) == 2
 
 
 def test_h31_a_changed_time_outlives_an_error_of_another_field(ada: User) -> None:

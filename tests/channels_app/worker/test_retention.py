@@ -410,12 +410,15 @@ def test_x7_old_deliveries_go_but_those_that_someone_needs(
         sent(talk, 31, f"tool:{question.public_id}:1"),
         sent(talk, 31, "result:x:1", state="dead", sent_at=None),
         sent(talk, 31, "result:x:2", state="dismissed", sent_at=None),
+        sent(talk, 31, "passed:1"),
+        sent(talk, 31, "link:1:42:7"),
+        sent(talk, 31, f"approved:{asks.public_id}"),
+        sent(talk, 31, "topic:x"),
     ]
     stay = [
         sent(talk, 29, "command:2"),
         sent(talk, 31, f"notice:request:{asks.public_id}:1:1:1"),
         sent(talk, 31, "denied:1:9"),
-        sent(talk, 31, "topic:x"),
         *(
             sent(talk, 31, f"command:{state}", state=state, sent_at=None)
             for state in ("pending", "sending", "uncertain")

@@ -5,6 +5,7 @@ import pytest
 from core.documents.encodings import codec_of, text_of, text_of_file
 
 UMLAUTS = "Die Mühle von Österreich – groß"
+RUSSIAN = '<meta charset="koi8-r">Мельница'
 JAPANESE = "水車小屋は火曜日に小麦を挽きます。"
 
 
@@ -20,6 +21,9 @@ JAPANESE = "水車小屋は火曜日に小麦を挽きます。"
         (JAPANESE.encode("shift_jis"), "Shift_JIS", JAPANESE),
         (JAPANESE.encode("euc_jp"), "euc-jp", JAPANESE),
         (b'<meta charset="gb2312">' + "磨坊".encode("gb18030"), "", '<meta charset="gb2312">磨坊'),
+        (RUSSIAN.encode("koi8-r"), "", RUSSIAN),
+        (RUSSIAN.encode("koi8-r"), "utf-8", RUSSIAN),
+        (RUSSIAN.encode("koi8-r"), "none", RUSSIAN),
         (b"\xef\xbb\xbf" + UMLAUTS.encode(), "koi8-r", UMLAUTS),
         (b"\xff\xfe" + UMLAUTS.encode("utf-16-le"), "utf-8", UMLAUTS),
         (b"\xfe\xff" + UMLAUTS.encode("utf-16-be"), "", UMLAUTS),

@@ -10,7 +10,7 @@ import pptx
 import pytest
 
 from core.documents import read
-from core.documents.formats import OLD_OFFICE, UNKNOWN
+from core.documents.formats import OLD_OFFICE, UNKNOWN, kind_of
 from core.documents.read import DocumentError
 from tests.core.jobs_worker import papers
 
@@ -103,3 +103,10 @@ async def test_a_script_in_windows_unicode_is_text(encoding: str, tmp_path: Path
     """As SQL Server's tools and the registry editor write it."""
     content = "\ufeffSELECT 'Größe'\r\n".encode(encoding)
     assert await text_of(tmp_path, "a.sql", content) == "SELECT 'Größe'"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.md", "text"), ("a.pdf", "pdf"), ("file", "pdf")])
+def test_a_text_that_speaks_of_the_sign_of_a_pdf_is_none(name: str, kind: str) -> None:
+    """The sign may stand behind other bytes: in a file that is called a text it is one."""
+    assert kind_of(name, b"A file begins with %PDF-1.7\n") == kind
+    assert kind_of(name, b"%PDF-1.7\n") == "pdf"

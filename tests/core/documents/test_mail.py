@@ -27,6 +27,40 @@ def test_a_mail_is_read_without_its_encodings(tmp_path: Path) -> None:
     ]
 
 
+def test_a_mail_whose_plain_form_is_blank_is_read_in_its_other_form(tmp_path: Path) -> None:
+    """As newsletters write it."""
+    made = EmailMessage()
+    made["Subject"] = "News"
+    made.set_content("\n")
+    made.add_alternative("<p>The mill turns.</p>", subtype="html")
+    assert parts(tmp_path, made.as_bytes())[1:] == [("", "The mill turns.")]
+
+
+def test_all_texts_of_a_mail_are_read(tmp_path: Path) -> None:
+    """As Apple Mail writes them around a picture, and those of a message that is forwarded."""
+    forwarded = (
+        b"From: a@b.example\nSubject: Plan\nMIME-Version: 1.0\n"
+        b'Content-Type: multipart/alternative; boundary="y"\n\n--y\nContent-Type: text/plain\n\n'
+        b"Tuesday\n--y\nContent-Type: text/html\n\n<p>Tuesday</p>\n--y--\n"
+    )
+    content = (
+        b'Subject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n'
+        b"--x\nContent-Type: text/plain\n\nBefore it.\n"
+        b"--x\nContent-Type: image/png\nContent-Disposition: inline; filename=a.png\n\nP\n"
+        b"--x\nContent-Type: text/html\n\n<p>After it.</p>\n"
+        b"--x\nContent-Type: text/plain\nContent-Disposition: attachment; filename=b.txt\n\nFile\n"
+        b"--x\nContent-Type: message/rfc822\nContent-Disposition: attachment\n\n"
+    )
+    assert parts(tmp_path, content + forwarded + b"--x--\n") == [
+        ("head", "Subject: x"),
+        ("", "Before it."),
+        ("", "After it."),
+        ("", "From: a@b.example\nSubject: Plan"),
+        ("", "Tuesday"),
+        ("attachments", "a.png\nb.txt"),
+    ]
+
+
 async def test_a_page_saved_in_one_file_is_read_as_a_page(tmp_path: Path) -> None:
     """As Chrome does."""
     made = (
@@ -47,3 +81,12 @@ async def test_a_page_saved_in_one_file_is_read_as_a_page(tmp_path: Path) -> Non
 def test_a_mail_of_nonsense_is_no_failure(tmp_path: Path) -> None:
     content = b"From: <<>,\nTo: =?x?y?z?=\nContent-Type: text/plain; charset=nonsense\n\nHello\n"
     assert parts(tmp_path, content)[-1] == ("", "Hello")
+
+
+def test_a_mail_with_a_part_of_nonsense_is_read_but_for_that_part(tmp_path: Path) -> None:
+    content = (
+        b"Subject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n"
+        b"--x\nContent-Type: text/plain\nContent-Disposition: *0*0*<@;x*0*\n\nLost\n"
+        b"--x\nContent-Type: text/plain\n\nHello\n--x--\n"
+    )
+    assert parts(tmp_path, content) == [("head", "Subject: x"), ("", "Hello")]

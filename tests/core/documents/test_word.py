@@ -10,6 +10,7 @@ from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from docx.oxml import parse_xml
 
+from core.documents.numbering import written
 from core.documents.reader import sections_of_docx
 
 SPACES = (
@@ -135,11 +136,11 @@ def test_a_symbol_without_a_character_leaves_the_rest(tmp_path: Path, font: str,
     assert read(made, tmp_path)[""] == "beforeafter"
 
 
-def level(depth: int, form: str, text: str, style: str = "") -> str:
+def level(depth: int, form: str, text: str, style: str = "", more: str = "") -> str:
     """Return how a list counts at a depth."""
     linked = f'<w:pStyle w:val="{style}"/>' if style else ""
     return (
-        f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{linked}'
+        f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{linked}{more}'
         f'<w:lvlText w:val="{text}"/></w:lvl>'
     )
 
@@ -183,3 +184,95 @@ def test_clauses_are_read_with_their_numbers(tmp_path: Path) -> None:
         ),
         "section 2. Term": "2. Term\n2.1 One year.",
     }
+
+
+def test_a_contract_is_read_with_the_numbers_that_its_parties_cite(tmp_path: Path) -> None:
+    """Word's own "Article I. Section 1.01" has legal numbers; its clauses go on through the
+    articles, and bullets are no numbers.
+    """
+    made = docx.Document()
+    levels = level(0, "upperRoman", "Article %1.")
+    levels += level(1, "decimalZero", "Section %1.%2", more="<w:isLgl/>")
+    levels += level(2, "decimal", "§ %3", more='<w:lvlRestart w:val="0"/>')
+    levels += level(3, "lowerLetter", "(%4)", more='<w:lvlRestart w:val="1"/>')
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/></w:num>'
+    )
+    numbering = made.part.numbering_part.element
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        numbering.append(each)
+    for depth in (0, 1, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3):
+        paragraph = made.add_paragraph()
+        own = f'<w:ilvl w:val="{depth}"/><w:numId w:val="91"/>'
+        paragraph._p.get_or_add_pPr().append(xml(f"<w:numPr >{own}</w:numPr>"))
+    made.add_paragraph("Flour", style="List Bullet")
+    assert [line.strip() for line in read(made, tmp_path)[""].splitlines()] == [
+        *("Article I.", "Section 1.01", "Section 1.02", "§ 1", "(a)", "Section 1.03", "§ 2", "(b)"),
+        *("Article II.", "Section 2.01", "§ 3", "(a)", "Flour"),
+    ]
+
+
+def test_numbers_of_an_odd_document_leave_the_rest(tmp_path: Path) -> None:
+    """A level that is not there, one below none, and styles that are based on each other."""
+    made = docx.Document()
+    levels = level(0, "decimal", "%1/%9") + level(1, "decimal", "%1.%2")
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/></w:num>'
+    )
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        made.part.numbering_part.element.append(each)
+    for one, other in ("XY", "YX"):
+        about = f'<w:name w:val="{one}"/><w:basedOn w:val="{other}"/>'
+        style = f'<w:style w:type="paragraph" w:styleId="{one}">{about}</w:style>'
+        made.styles.element.append(xml(style))
+    for depth in (1, 0):
+        own = f'<w:ilvl w:val="{depth}"/><w:numId w:val="91"/>'
+        paragraph = made.add_paragraph("Price")
+        paragraph._p.get_or_add_pPr().append(xml(f"<w:numPr >{own}</w:numPr>"))
+    made.add_paragraph("Term")._p.style = "X"
+    assert read(made, tmp_path) == {"": "1.1 Price\n1/1 Price\nTerm"}
+
+
+def test_headings_are_numbered_at_the_depth_of_their_styles(tmp_path: Path) -> None:
+    """By the list's link to a style, the style's parent, or the paragraph itself; a list may begin
+    at another number, and a switch may be off.
+    """
+    made = docx.Document()
+    levels = level(0, "upperLetter", "%1.", "Heading1")
+    levels += level(1, "decimal", "%1.%2", "Heading2", more='<w:isLgl w:val="0"/>')
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/><w:lvlOverride w:ilvl="0">'
+        '<w:startOverride w:val="27"/></w:lvlOverride></w:num>'
+    )
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        made.part.numbering_part.element.append(each)
+    for name in ("Heading 1", "Heading 2"):
+        element = made.styles[name].element
+        element.get_or_add_pPr().append(xml('<w:numPr ><w:numId w:val="91"/></w:numPr>'))
+    about = '<w:name w:val="Mine"/><w:basedOn w:val="Heading2"/>'
+    made.styles.element.append(
+        xml(f'<w:style w:type="paragraph" w:styleId="Mine">{about}</w:style>')
+    )
+    for style in ("Heading1", "Heading2", "Mine", "Heading1"):
+        made.add_paragraph("x")._p.style = style
+    last = made.add_paragraph("x")._p
+    last.style = "Heading2"
+    last.get_or_add_pPr().append(xml('<w:numPr ><w:ilvl w:val="0"/></w:numPr>'))
+    text = "\n".join(read(made, tmp_path).values())
+    assert text == "AA. x\nAA.1 x\nAA.2 x\nBB. x\nCC. x"
+
+
+@pytest.mark.parametrize(
+    ("number", "form", "text"),
+    [
+        *((1994, "upperRoman", "MCMXCIV"), (3999, "lowerRoman", "mmmcmxcix")),
+        *((4000, "upperRoman", "4000"), (0, "lowerRoman", "0"), (0, "upperLetter", "0")),
+        *((26, "lowerLetter", "z"), (27, "upperLetter", "AA"), (53, "lowerLetter", "aaa")),
+        *((7, "decimalZero", "07"), (12, "decimalZero", "12"), (3, "chicago", "3")),
+    ],
+)
+def test_numbers_have_the_form_that_word_shows(number: int, form: str, text: str) -> None:
+    assert written(number, form) == text

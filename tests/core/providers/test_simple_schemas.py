@@ -78,6 +78,18 @@ def test_references_are_followed_and_one_to_itself_ends() -> None:
     assert "$ref" not in json.dumps(made)
 
 
+def test_a_reference_into_a_list_of_schemas_is_followed() -> None:
+    """zod writes one where the same schema stands twice."""
+    one = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    other = {"$ref": "#/properties/a/properties/first/anyOf/1"}
+    both = {"first": {"anyOf": [{"type": "null"}, one]}, "second": other}
+    found = simple({"type": "object", "properties": both})
+    assert found["properties"]["second"] == found["properties"]["first"] == one
+    for wrong in ("2", "-1", "x", "1/type/y", "٣"):
+        other["$ref"] = f"#/properties/a/properties/first/anyOf/{wrong}"
+        assert simple({"type": "object", "properties": both})["properties"]["second"] == TEXT
+
+
 def test_parts_that_consist_of_themselves_end() -> None:
     """Each level multiplied them: a hostile MCP server stopped a worker."""
     itself = {"$ref": "#/properties/a"}

@@ -1,8 +1,11 @@
 """Thoughts in the content of an answer, as servers without a reasoning parser send them."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.providers.base import (
     Delta,
@@ -14,10 +17,11 @@ from core.providers.base import (
     ToolCallDelta,
 )
 from core.providers.openai_compatible import OpenAICompatible
-from core.providers.thoughts import Thoughts
+from core.providers.thoughts import TAGS, Thoughts
 from tests.core.agent.test_loop import Events, turn
 from tests.core.providers.model_server import ModelServer, chunk, hello, sse, streams
 
+WORDS = [*TAGS, "<", "</", "<b>", "`", " ", "\n", "Hm", ".", "4", "”"]
 CALL = ToolCallDelta(index=0, name="t", arguments="{}")
 
 
@@ -53,6 +57,9 @@ def read(
         ("\n<thinking>Hm, </think>?</thinking> Four.", "Hm, </think>?", "Four.", False),
         ("<thought>Hm</thought>`</think>`", "Hm", "`</think>`", False),
         ("<think>\n\n</think>\n\nFour.", "", "Four.", False),
+        ("<think></think>Four.", "", "Four.", False),
+        ("<think>We use <think> here.</think>Four.", "We use <think> here.", "Four.", False),
+        ("4</think>Four.", "4", "Four.", True),
         # The template has opened the tag: Qwen 3.5, and GLM and DeepSeek without a line break.
         ("Hm `</think>`.\n</think>\n\nFour.", "Hm `</think>`.\n", "Four.", True),
         ("I say “4.”</think>4 </think>", "I say “4.”", "4 </think>", True),
@@ -74,9 +81,29 @@ def test_thoughts_between_tags_are_no_text(
     assert found == (thought, content if answer is None else answer, begins_open)
 
 
+@given(
+    words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=14),
+    cuts=st.sets(st.integers(1, 60), max_size=8),
+    begins_open=st.booleans(),
+    reason=st.sampled_from(["stop", "length"]),
+)
+def test_thoughts_are_the_same_however_the_content_is_cut(
+    words: list[str], cuts: set[int], begins_open: bool, reason: str
+) -> None:
+    content = "".join(words)
+    at = [0, *sorted(cuts), max(61, len(content))]
+    pieces = [TextDelta(content[first:last]) for first, last in pairwise(at)]
+    found = []
+    for given_pieces in ([TextDelta(content)], pieces):
+        thoughts = Thoughts(begins_open=begins_open)
+        deltas = [made for each in given_pieces for made in thoughts.of(each)]
+        found.append((*shown([*deltas, *thoughts.end(reason)]), thoughts.begins_open))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("size", [1, 1000])
 def test_an_answer_that_is_expected_to_begin_with_thoughts_may_have_none(size: int) -> None:
-    assert read("Hm.</think>4", size, begins_open=True) == ("Hm.", "4", True)
+    assert read("\n Hm.</think>4", size, begins_open=True) == ("Hm.", "4", True)
     assert read("<think>Hm</think>4", size, begins_open=True) == ("Hm", "4", False)
     assert read(" Say `</think>`.", size, begins_open=True) == ("", " Say `</think>`.", False)
     assert read("Hm", size, reason="length", begins_open=True) == ("Hm", "", True)

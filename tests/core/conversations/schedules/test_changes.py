@@ -186,6 +186,24 @@ def test_h20_another_time_is_planned_anew(
     assert states(row).count("withdrawn") == 1
 
 
+@pytest.mark.parametrize("by", ["at", "minutes"])
+@pytest.mark.parametrize(("days", "left"), [(0, 5), (3, 2), (4, 1), (9, 1)])
+def test_h20_another_time_leaves_the_number_of_times_that_are_to_come(
+    chat: ChatSession, days: int, left: int, by: str
+) -> None:
+    """Pills for five days, moved by an hour on the fourth, would come eight times."""
+    row = create(chat, rule=f"{DAILY};COUNT=5", at=ONE)
+    now = NOON + days * DAY
+    at = datetime(2026, 11, 25, 15, 0) + days * DAY
+    wish = Wish(at=at) if by == "at" else Wish(minutes=180)
+    changes.change(schedule=row, wish=wish, now=now)
+    row = fresh(row)
+    assert (row.rule, row.start) == (f"{DAILY};COUNT={left}", at.isoformat())
+    assert len(changes.next_times(row, now=now, most=9)) == left
+    changes.change(schedule=row, wish=Wish(rule=f"{DAILY};COUNT=5", at=at), now=now)
+    assert len(changes.next_times(fresh(row), now=now, most=9)) == 5
+
+
 def test_h20_a_paused_one_is_changed_and_stays_paused(chat: ChatSession) -> None:
     row = create(chat, rule=DAILY, at=ONE)
     changes.pause(schedule_ids=[row.pk], why="person")

@@ -197,6 +197,45 @@ def test_v37_a_redirect_to_another_server_is_not_followed(
     assert "another server" in stopped(server, "redirect")
 
 
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        ("http:", "https:"),
+        ("//", "//ada@"),
+        ("//", "//:x@"),
+        (":", ":1/"),
+        ("127.0.0.1", "[::1]"),
+        ("127.0.0.1", "[::1"),
+    ],
+)
+def test_v37_a_server_is_its_scheme_its_name_and_its_port(
+    server: MaliciousMcp, mine: str, other: str
+) -> None:
+    """[V37] Each alone makes another one of it, and so does the name of a user."""
+    head, sep, tail = server.url.rpartition(mine)
+    server.on["tools/call"] = malicious_mcp.sends_to(f"{head}{other}{tail}")
+    assert sep
+    words = stopped(server, "redirect")
+    shown = "?" if other == "[::1" else f"{head}{other}{tail}".split("/")[2].rpartition("@")[2]
+    assert f"another server ({shown})" in words
+
+
+def test_v36_pages_that_are_each_small_enough_are_too_big_in_all(server: MaliciousMcp) -> None:
+    """[V36] 20 pages of 1 MB: the limit of a call is 16 MB."""
+
+    async def page(request: web.Request, message: dict[str, Any]) -> web.Response:
+        del request
+        more: dict[str, Any] = {"tools": [], "nextCursor": "more", "resultType": "complete"}
+        more |= {"ttlMs": 0, "cacheScope": "private", "_meta": {"x": "x" * 1024 * 1024}}
+        return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": more})
+
+    server.on["tools/list"] = page
+    with pytest.raises(StoppedError, match="more than 16 MB") as caught:
+        asyncio.run(client.list_tools(info(server)))
+    assert caught.value.code == "too_big"
+    assert server.methods.count("tools/list") == 16
+
+
 def test_v37_an_address_inside_the_network_needs_the_owners_word(server: MaliciousMcp) -> None:
     """[V37] Written in numbers or as a name, when it is asked for."""
     stopped(server, "address", allow_private=False)
@@ -428,6 +467,23 @@ def test_v76_a_refusal_of_another_request_does_not_say_that_the_call_was_not_mad
     assert refused
     assert not isinstance(caught.value, UnauthorizedError)
     assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(("status", "is_known"), [(500, False), (504, False), (400, True)])
+def test_v76_a_failure_of_the_server_leaves_open_whether_the_call_was_made(
+    server: MaliciousMcp, status: int, is_known: bool
+) -> None:
+    """[V76] A proxy whose patience ends says 504 of a call that is carried out; the model must not
+    repeat it blindly."""
+
+    async def failing(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+        del request, message
+        return web.Response(status=status)
+
+    server.on["tools/call"] = failing
+    with pytest.raises(McpError, match=f"HTTP {status}") as caught:
+        call(server)
+    assert ("not known whether" in str(caught.value)) != is_known
 
 
 def test_v76_a_refusal_of_the_call_itself_says_so(server: MaliciousMcp) -> None:
