@@ -4,8 +4,6 @@ The main value may be positional, as in `text_message("Hello")`; all else is by 
 props that are not given are left out of the message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
