@@ -7,8 +7,6 @@ The renderers are total over ``str`` as far as fuzzing can tell. Should one rais
 traceback is logged here and the text is returned unchanged ([T1]).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import TypeVar
@@ -29,8 +27,6 @@ from .telegram import compose
 from .telegram import utf16_length as utf16_length
 
 logger = logging.getLogger(__name__)
-
-FORMATS = ("whatsapp", "plain", "none")
 
 # A longer text is no chat message; it is passed on as plain text instead of holding a worker.
 _MAX_CHARACTERS = 1 << 18
@@ -138,16 +134,6 @@ def _to_telegram(source: str, look: Look = TELEGRAM) -> TelegramText:
     return compose(document.text, document.spans)
 
 
-def to_markdown_v2(text: object) -> str:
-    """Return the text for ``parse_mode=MarkdownV2``."""
-    return to_telegram(text).markdown_v2()
-
-
-def to_html(text: object) -> str:
-    """Return the text for ``parse_mode=HTML``."""
-    return to_telegram(text).html()
-
-
 def split(text: object, *, limit: int = MESSAGE_LIMIT, growing: bool = False) -> list[TelegramText]:
     """Split the text (or a ``TelegramText``) into messages of at most ``limit`` UTF-16 units
     ([T6]).
@@ -172,16 +158,6 @@ def to_rich(text: object, *, is_long: bool = False) -> list[RichBlock] | None:
 def live_view(text: object) -> str:
     """Return the displayable Markdown of an unfinished text ([C5])."""
     return _guarded(text, growing_text, _unchanged)
-
-
-def split_markdown_v2(text: object) -> list[str]:
-    """Return the messages of ``split`` as MarkdownV2."""
-    return [piece.markdown_v2() for piece in split(text)]
-
-
-def split_html(text: object) -> list[str]:
-    """Return the messages of ``split`` as HTML."""
-    return [piece.html() for piece in split(text)]
 
 
 def truncate(text: object, *, limit: int = MESSAGE_LIMIT) -> TelegramText:

@@ -9,8 +9,6 @@ was written: a marker inside a word or a number (:func:`inside_word`), a pair of
 (``(a+b)*c + d*(e+f)``), and stars that belong to paths and comments (``src/*, /*c*/``).
 """
 
-from __future__ import annotations
-
 import functools
 import unicodedata
 

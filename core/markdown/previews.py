@@ -1,7 +1,5 @@
 """Textual previews of messages for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from .split import split_message

@@ -5,8 +5,6 @@ markup, so Telegram parses nothing. Names and limits:
 https://core.telegram.org/bots/api#rich-messages
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from dataclasses import dataclass
