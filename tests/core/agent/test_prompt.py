@@ -1,6 +1,6 @@
 """The messages of a turn: the instructions of its assistant, and a history that fits the model."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -244,14 +244,6 @@ def model_of(**fields: Any) -> ModelInfo:
     provider = ModelProvider(name="p")
     row = LanguageModel(provider=provider, name="m", max_output_tokens=100)
     return replace(catalogue.model_info(row, None), **fields)
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Forget instructions."""
-    prompt.earlier_instructions.clear()
-    yield
-    prompt.earlier_instructions.clear()
 
 
 @pytest.fixture
