@@ -18,7 +18,6 @@ from core.conversations import assistants, traces
 from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
-from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
@@ -184,6 +183,7 @@ def message_of(
     note: str = "",
 ) -> InboundMessage:
     """Make the message of ``draft``, which is not stored yet."""
+    is_held = state == InboundMessage.State.HELD
     return InboundMessage(
         account=draft.account,
         user=user,
@@ -197,7 +197,7 @@ def message_of(
         external_message_id=draft.message_id,
         text=clean(draft.text),
         media=draft.media,
-        media_bytes=size_of(draft.media) if state == InboundMessage.State.HELD else 0,
+        media_bytes=len(orjson.dumps(draft.media)) if draft.media and is_held else 0,
         via_key=draft.via_key,
         options=draft.options,
         raw=draft.raw,
@@ -206,11 +206,6 @@ def message_of(
         body_digest=draft.repeat.digest if draft.repeat is not None else "",
         received_at=now,
     )
-
-
-def size_of(media: list[dict[str, Any]]) -> int:
-    """Return how many bytes ``media`` takes as JSON; 0 for none."""
-    return len(orjson.dumps(media)) if media else 0
 
 
 def store(
@@ -495,11 +490,7 @@ def start_run(
             "acks": [m.external_message_id for m in messages if m.external_message_id],
             "media": [item for message in messages for item in message.media],
             "history_from": session.history_from,
-            **(
-                traces.in_route(session, first_at or messages[0].received_at)
-                if tracing.is_on()
-                else {}
-            ),
+            **traces.in_route(session, first_at or messages[0].received_at),
         },
     )
     said = said_in(run)
