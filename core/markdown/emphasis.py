@@ -62,10 +62,6 @@ def _is_word(char: str) -> bool:
     return unicodedata.category(char)[0] in "LNM"
 
 
-def _is_opening(char: str) -> bool:
-    return unicodedata.category(char) in ("Ps", "Pi")
-
-
 def is_unspaced(char: str) -> bool:
     """Return whether words of this character's script may follow one another without spaces."""
     if char.isdecimal():

@@ -363,10 +363,6 @@ def test_the_instructions_are_those_of_the_version_that_the_run_began_with(
     assistant.instructions, assistant.version = "You are a poet.", 3
     assistant.save()
     assert system_of(pirate) == "You are a pirate."
-    known = catalogue.current()
-    with listening() as statements:
-        prompt.instructions(pirate, known)
-    assert statements == []
 
     pirate.assistant_version = 0
     assert system_of(pirate) == "Be kind."
