@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from . import plain, previews, whatsapp, wrapper
+from . import plain, whatsapp, wrapper
 from .classify import Classification, classify, is_markdown
 from .document import read
 from .growing import live_view as growing_text
@@ -168,8 +168,3 @@ def truncate(text: object, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
 def strip_outer_fence(text: object) -> str:
     """Return the text without a code fence around all of it ([S2]); other text unchanged."""
     return _guarded(text, wrapper.strip, _unchanged)
-
-
-def preview(text: object, format: str) -> str:  # noqa: A002
-    """Return the output for ``telegram``, ``markdownv2``, ``html``, ``whatsapp`` or ``plain``."""
-    return previews.preview(to_telegram(text), format) or markdown_to_channel(text, format)
