@@ -18,6 +18,7 @@ from core.conversations import assistants, traces
 from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
+from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
@@ -490,7 +491,11 @@ def start_run(
             "acks": [m.external_message_id for m in messages if m.external_message_id],
             "media": [item for message in messages for item in message.media],
             "history_from": session.history_from,
-            **traces.in_route(session, first_at or messages[0].received_at),
+            **(
+                traces.in_route(session, first_at or messages[0].received_at)
+                if tracing.is_on()
+                else {}
+            ),
         },
     )
     said = said_in(run)

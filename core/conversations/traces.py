@@ -3,7 +3,7 @@
     receive (root) ─► queue ─► claim ─► turn ─┬─ chat …, execute_tool … ─► queue ─► long_task …
                                               └─ deliver
 
-Decision 214. It does nothing while tracing is off.
+Decision 214. It does nothing while tracing is off; the web process then does not even call it.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ NANOSECONDS = 1_000_000_000
 
 def in_route(session: ChatSession, first_at: datetime) -> dict[str, str]:
     """Return what the route of a run has of its trace: that of the batch which began then."""
-    return {KEY: f"{of_batch(session, first_at):032x}"} if tracing.is_on() else {}
+    return {KEY: f"{of_batch(session, first_at):032x}"}
 
 
 def inherited(run: Run) -> dict[str, Any]:
