@@ -30,7 +30,6 @@ from core.messages.build import thinking_delta as thinking_delta
 from core.messages.build import thinking_message as thinking_message
 from core.messages.build import tool_call_message as tool_call_message
 from core.messages.build import tool_end as tool_end
-from core.messages.build import user_input_message as user_input_message
 from core.messages.build import video_message as video_message
 from core.messages.codec import from_dict as from_dict
 from core.messages.codec import to_dict as to_dict

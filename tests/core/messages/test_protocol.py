@@ -145,7 +145,6 @@ def test_m1_constructors_leave_out_fields_that_were_not_given() -> None:
     assert to_dict(messages.error_message("m"))["props"] == {"message": "m"}
     assert to_dict(messages.action_message("close_modal"))["props"] == {"name": "close_modal"}
     assert to_dict(video_message("u"))["props"] == {"url": "u", "controls": True}
-    assert to_dict(messages.user_input_message("x"))["props"] == {"content": "x", "role": "user"}
     assert to_dict(messages.retrieval_message("q", []))["props"] == {"query": "q", "sources": []}
     audio = messages.audio_message("u", duration=1.5, autoplay=True)
     assert audio.props == {"url": "u", "controls": True, "duration": 1.5, "autoplay": True}
