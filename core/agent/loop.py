@@ -439,7 +439,9 @@ class Turn:
                 self._tell_retry(delta.line)
             case Finish():
                 self.finish_reason = delta.reason
-                self.stop_sequence = asked_stop(delta.stop_sequence, self.options.get("stop"))
+                asked = self.options.get("stop")
+                is_asked = delta.stop_sequence in (asked if isinstance(asked, list) else [asked])
+                self.stop_sequence = delta.stop_sequence if is_asked else ""
 
     def _with_ids(self, calls: list[Call]) -> list[Call]:
         """Give the calls of an answer ids that are unique in the conversation: some servers send
@@ -612,11 +614,6 @@ class Turn:
     def interrupt(self) -> None:
         """End the message that was being streamed when the turn was cancelled."""
         self._end_message()
-
-
-def asked_stop(matched: str, asked: object) -> str:
-    """Return the text that ended an answer where it is one of ``asked``, the request's ``stop``."""
-    return matched if matched in (asked if isinstance(asked, list) else [asked]) else ""
 
 
 def message_name(kind: str, number: int) -> str:

@@ -12,7 +12,6 @@ Calls stay with their results and their answer.
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -29,7 +28,6 @@ from core.database import statements
 from core.database.statements import Said
 from core.database.transactions import AWAY
 from core.lib.tokens import EACH_TEXT, estimate, of_calls
-from core.lib.ttl_cache import TtlCache
 from core.models import AssistantVersion, Message, Run
 from core.providers import catalogue
 from core.providers.base import ChatMessage, ProviderError
@@ -59,8 +57,6 @@ TOO_LONG = (
     "This message is too long for the model: about {fitting:,} of its {characters:,} characters "
     "fit. Send less at once."
 )
-# (version of the catalogue, assistant, number of its instructions) -> the instructions.
-earlier_instructions: TtlCache[tuple[int, int, int], str] = TtlCache(300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,25 +310,20 @@ def instructions(run: Run, known: Catalogue) -> str:
     if assistant is not None and assistant.version == run.assistant_version:
         own = assistant.instructions
     elif run.assistant_id and run.assistant_version:
-        own = earlier_version(run, known)
+        own = earlier_version(run)
     rules = own.strip() or settings.LLM_SYSTEM_PROMPT or SYSTEM_PROMPT
     spoken_ones = assistant.languages if assistant is not None and run.assistant_version else ()
     return f"{rules}\n\n{language_rule(spoken_ones)}" if spoken_ones else rules
 
 
-def earlier_version(run: Run, known: Catalogue) -> str:
+def earlier_version(run: Run) -> str:
     """Return instructions that have been edited since the run began; empty for those of a deleted
     assistant.
     """
-    key = (known.version, run.assistant_id, run.assistant_version)
-    kept = earlier_instructions.get(key)
-    if kept is None:
-        rows = AssistantVersion.objects.filter(
-            assistant_id=run.assistant_id, number=run.assistant_version
-        )
-        kept = rows.values_list("instructions", flat=True).first() or ""
-        earlier_instructions.put(key, kept)
-    return kept
+    rows = AssistantVersion.objects.filter(
+        assistant_id=run.assistant_id, number=run.assistant_version
+    )
+    return rows.values_list("instructions", flat=True).first() or ""
 
 
 def language_rule(codes: Sequence[str]) -> str:
@@ -354,13 +345,7 @@ def language_name(code: str) -> str:
 
 def tools_tokens(tools: Sequence[dict[str, Any]]) -> int:
     """Return the tokens of the tools that a model is offered; 0 for none."""
-    return tokens_of_json(orjson.dumps(tools)) if tools else 0
-
-
-@lru_cache(maxsize=32)
-def tokens_of_json(text: bytes) -> int:
-    """Return the tokens of descriptions of tools, which are the same in most turns."""
-    return estimate(text.decode())
+    return estimate(orjson.dumps(tools).decode()) if tools else 0
 
 
 def tokens_of(message: ChatMessage, *, pictures: bool = True) -> int:

@@ -183,6 +183,7 @@ def message_of(
     note: str = "",
 ) -> InboundMessage:
     """Make the message of ``draft``, which is not stored yet."""
+    is_held = state == InboundMessage.State.HELD
     return InboundMessage(
         account=draft.account,
         user=user,
@@ -196,7 +197,7 @@ def message_of(
         external_message_id=draft.message_id,
         text=clean(draft.text),
         media=draft.media,
-        media_bytes=size_of(draft.media) if state == InboundMessage.State.HELD else 0,
+        media_bytes=len(orjson.dumps(draft.media)) if draft.media and is_held else 0,
         via_key=draft.via_key,
         options=draft.options,
         raw=draft.raw,
@@ -205,11 +206,6 @@ def message_of(
         body_digest=draft.repeat.digest if draft.repeat is not None else "",
         received_at=now,
     )
-
-
-def size_of(media: list[dict[str, Any]]) -> int:
-    """Return how many bytes ``media`` takes as JSON; 0 for none."""
-    return len(orjson.dumps(media)) if media else 0
 
 
 def store(

@@ -247,9 +247,11 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
     periods = {}
     for key, row in found.items():
         released, spent = pending.get(row.pk, (0, 0))
+        # That from before an edit of the budget's unit or period.
+        is_same = budgets.measure_of(row.budget) == row.measure
         periods[key] = Period(
             id=row.pk,
-            limit=limit_of(row, wanted[key]),
+            limit=row.budget.limit if is_same else wanted[key].limit,
             spent=row.spent + spent,
             reserved=max(0, row.reserved - released),
             is_refused=row.refused_at is not None,
@@ -265,11 +267,6 @@ def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPer
         Key(row.budget_id, row.person, row.measure, row.start): row for row in rows.order_by("id")
     }
     return {key: row for key, row in found.items() if key in keys}
-
-
-def limit_of(row: BudgetPeriod, known: BudgetInfo) -> int:
-    """Return the limit of a period; that from before an edit of the budget's unit or period."""
-    return row.budget.limit if budgets.measure_of(row.budget) == row.measure else known.limit
 
 
 def make(keys: AbstractSet[Key]) -> None:

@@ -339,9 +339,9 @@ def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool
     """
     with atomic_write():
         check_fence(run)
-        row = row_of(run, call_id)
-        if row is None:
-            row = unsure_twin(run, tool, arguments)
+        runs = [run.pk, run.options.get("continues") or 0]
+        row = ToolCall.objects.filter(run__in=runs, call_id=call_id).first()
+        row = row or unsure_twin(run, tool, arguments)
         if row is None:
             row = ToolCall(
                 run=run,
@@ -362,12 +362,6 @@ def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool
             row.carried_out_in, row.attempt = run, run.attempt
         row.save()
     return row
-
-
-def row_of(run: Run, call_id: str) -> ToolCall | None:
-    """Return the row of a call of a run, or of the one that it goes on with."""
-    runs = [run.pk, run.options.get("continues") or 0]
-    return ToolCall.objects.filter(run__in=runs, call_id=call_id).first()
 
 
 def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:

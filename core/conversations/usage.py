@@ -112,7 +112,6 @@ class RunMeter:
     """
 
     def __init__(self, book: Book, purpose: str, *, is_whole: bool = False) -> None:
-        """Begin without an open call."""
         self.book = book
         self._purpose = purpose
         self._open: Granted | None = None

@@ -72,7 +72,10 @@ def count_rows(copied: Path, *, check: bool = False) -> dict[str, int]:
             said = opened.execute("PRAGMA integrity_check(3)").fetchall() if check else [("ok",)]
             if said != [("ok",)]:
                 raise CopyError(f"The copy of the database is damaged: {said[0][0]}.")
-            return {name: count(opened, name) for name in tables(opened)}
+            return {
+                name: opened.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608 - its own table
+                for name in tables(opened)
+            }
     except sqlite3.Error as error:
         raise CopyError(f"The copy of the database cannot be read: {error}.") from error
 
@@ -84,11 +87,6 @@ def tables(opened: sqlite3.Connection) -> list[str]:
     )
     names = sorted(row[0] for row in rows)
     return [name for name in names if not name.startswith(("sqlite_", "core_search"))]
-
-
-def count(opened: sqlite3.Connection, name: str) -> int:
-    number: int = opened.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608 - its own table
-    return number
 
 
 def read_through(archive: Path) -> None:

@@ -30,8 +30,10 @@ def copy_all(source: str) -> dict[str, int]:
     copied = {}
     with atomic_write():
         allow_idle_transaction()  # while the other database is read
-        for model in stored():
-            delete(model)
+        with connection.cursor() as cursor:
+            for model in stored():
+                table = connection.ops.quote_name(model._meta.db_table)
+                cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
         for model in stored():
             table = model._meta.db_table
             try:
@@ -50,11 +52,6 @@ def stored() -> list[type[Model]]:
     """Return the models whose tables hold all rows; the index of the search is made anew."""
     every = apps.get_models(include_auto_created=True)
     return [each for each in every if each._meta.managed and not each._meta.proxy]
-
-
-def delete(model: type[Model]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"DELETE FROM {connection.ops.quote_name(model._meta.db_table)}")  # noqa: S608
 
 
 def copy(model: type[Model], source: str) -> int:

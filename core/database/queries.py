@@ -72,7 +72,6 @@ class Among(Func):
         super().__init__(column, values)
 
     def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
-        """Compare with an array."""
         return self.as_sql(compiler, connection, template="%(expressions)s)", arg_joiner=" = ANY(")
 
     def as_sqlite(
@@ -148,7 +147,6 @@ class PerThread(Generic[T]):
     """An object built once per thread, because a database connection belongs to one thread."""
 
     def __init__(self, build: Callable[[BaseDatabaseWrapper], T]) -> None:
-        """Take ``build``, which is called at the first :meth:`get` of a thread."""
         self._build = build
         self._local = threading.local()
 

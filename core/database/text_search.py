@@ -116,7 +116,7 @@ def in_all(*, user_id: int, sessions: Sequence[int], words: str) -> dict[int, in
     Of the newest MOST_HITS messages that match. ``words`` have three characters or more.
     """
     contains, given = condition(words)
-    if connection.vendor == "sqlite" and is_indexed():
+    if connection.vendor == "sqlite" and has_fts_table() and lag() <= FAR_BEHIND:
         sql = INDEXED.format(contains=contains, among=among())
         first = user_id << USER_SHIFT
         bounds = [MESSAGE_MASK, match(words), first, first | MESSAGE_MASK]
@@ -184,11 +184,6 @@ def collation() -> str:
         )
         known = {row[0] for row in cursor.fetchall()}
     return next((name for name in COLLATIONS if name in known), "")
-
-
-def is_indexed() -> bool:
-    """Return whether the FTS5 table of SQLite is there, and not far behind."""
-    return has_fts_table() and lag() <= FAR_BEHIND
 
 
 def has_fts_table() -> bool:

@@ -26,14 +26,12 @@ class Lines:
     """The lines of a document so far, and the words of the one that is being written."""
 
     def __init__(self) -> None:
-        """Begin with no line."""
         self.done: list[str] = []
         self._words: list[str] = []
         self._rows: list[int] = []  # where each table row that is open began
         self._plain = 0  # elements around in which spaces count
 
     def add(self, text: str | None) -> None:
-        """Add words to the line."""
         if text and self._plain:
             first, *others = text.split("\n")
             self._words.append(first)

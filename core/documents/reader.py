@@ -61,11 +61,6 @@ class UnreadableError(Exception):
     """Why a document cannot be read, for the user."""
 
 
-def limit() -> None:
-    """Limit memory and time, and forbid writing."""
-    limits.limit(memory=MEMORY_BYTES, seconds=CPU_SECONDS)
-
-
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
     import pypdfium2  # noqa: PLC0415 - one library a process
 
@@ -359,7 +354,7 @@ def tell_all(kind: str, path: Path) -> None:
 
 def main(kind: str, path: str) -> int:
     """Read; the exit code is 0 when the last line reports the result."""
-    limit()
+    limits.limit(memory=MEMORY_BYTES, seconds=CPU_SECONDS)
     try:
         tell_all(kind, Path(path))
         error = ""

@@ -47,7 +47,6 @@ class Reader:
     """One pass over a document."""
 
     def __init__(self) -> None:
-        """Begin outside of all groups."""
         self._state, self._outer = State(), list[State]()
         self._usual, self._fonts, self._font = "cp1252", dict[int, str](), 0
         self._found: list[str] = []

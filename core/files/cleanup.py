@@ -35,9 +35,12 @@ def purge(*, now: datetime) -> int:
     """
     if storage.misplaced():
         return 0
+    kept = StoredFile.objects.filter(purged_at__isnull=True)
+    revoked = kept.filter(revoked_at__isnull=False).order_by("id")
+    expired = kept.filter(expires_at__lt=now, revoked_at__isnull=True).order_by("expires_at")
     due = [
-        *revoked()[:AT_ONCE],
-        *expired(now)[:AT_ONCE],
+        *revoked[:AT_ONCE],
+        *expired[:AT_ONCE],
         *(file for file in unused(now)[:AT_ONCE] if not is_waited(file)),
     ]
     gone = [file for file in due if storage.is_unlinked(file)]
@@ -45,17 +48,6 @@ def purge(*, now: datetime) -> int:
         with atomic_write():
             StoredFile.objects.filter(id=file.id).update(purged_at=now)
     return len(gone)
-
-
-def revoked() -> QuerySet[StoredFile]:
-    kept = StoredFile.objects.filter(purged_at__isnull=True)
-    return kept.filter(revoked_at__isnull=False).order_by("id")
-
-
-def expired(now: datetime) -> QuerySet[StoredFile]:
-    """Return the files that have expired and were not revoked."""
-    kept = StoredFile.objects.filter(purged_at__isnull=True)
-    return kept.filter(expires_at__lt=now, revoked_at__isnull=True).order_by("expires_at")
 
 
 def unused(now: datetime) -> QuerySet[StoredFile]:

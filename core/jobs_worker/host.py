@@ -33,7 +33,6 @@ class Host:
     """One job's interface to the gateway; see ``core.plugins.base.PluginHost``."""
 
     def __init__(self, *, job: Job, folder: Path) -> None:
-        """Take an existing empty ``folder``."""
         self.folder = folder
         known = catalogue.current()
         self._models = known.chain_of(job.run.assistant_id, first=job.run.model_id)

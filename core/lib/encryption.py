@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 
 import orjson
@@ -36,12 +37,9 @@ def decrypt(sealed: str) -> dict[str, str]:
     """Return the secrets. Raises DecryptError when no key fits."""
     if not sealed:
         return {}
-    try:
-        opened: dict[str, str] = orjson.loads(
-            decrypted(sealed, tuple(settings.GATEWAY_ENCRYPTION_KEYS))
-        )
-    except InvalidToken as error:
-        raise DecryptError("the stored secrets cannot be opened: was the key changed?") from error
+    opened: dict[str, str] = orjson.loads(
+        decrypted(sealed, tuple(settings.GATEWAY_ENCRYPTION_KEYS))
+    )
     return opened
 
 
@@ -49,25 +47,25 @@ def decrypt_once(sealed: str) -> dict[str, str]:
     """Return the secrets, not cached: of a client's, which come by the thousand. Raises
     DecryptError.
     """
-    try:
-        opened: dict[str, str] = orjson.loads(box().decrypt(sealed.encode()))
-    except InvalidToken as error:
-        raise DecryptError("the secrets cannot be opened") from error
+    opened: dict[str, str] = orjson.loads(with_a_key(box().decrypt, sealed))
     return opened
 
 
 @lru_cache(KEPT)
 def decrypted(sealed: str, _keys: tuple[str, ...]) -> bytes:
-    """Decrypt ``sealed``, cached: several times per message. Raises InvalidToken."""
-    return box().decrypt(sealed.encode())
+    """Decrypt ``sealed``, cached: several times per message. Raises DecryptError."""
+    return with_a_key(box().decrypt, sealed)
 
 
 def reencrypt(sealed: str) -> str:
     """Return the same secrets under the first key. Raises DecryptError when no key fits."""
-    if not sealed:
-        return ""
+    return with_a_key(box().rotate, sealed).decode() if sealed else ""
+
+
+def with_a_key(read: Callable[[bytes], bytes], sealed: str) -> bytes:
+    """Return what ``read`` makes of ``sealed``. Raises DecryptError when no key fits."""
     try:
-        return box().rotate(sealed.encode()).decode()
+        return read(sealed.encode())
     except InvalidToken as error:
         raise DecryptError("the stored secrets cannot be opened: was the key changed?") from error
 

@@ -7,13 +7,11 @@ The renderers are total over ``str`` as far as fuzzing can tell. Should one rais
 traceback is logged here and the text is returned unchanged ([T1]).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from . import plain, previews, whatsapp, wrapper
+from . import plain, whatsapp, wrapper
 from .classify import Classification, classify, is_markdown
 from .document import read
 from .growing import live_view as growing_text
@@ -29,8 +27,6 @@ from .telegram import compose
 from .telegram import utf16_length as utf16_length
 
 logger = logging.getLogger(__name__)
-
-FORMATS = ("whatsapp", "plain", "none")
 
 # A longer text is no chat message; it is passed on as plain text instead of holding a worker.
 _MAX_CHARACTERS = 1 << 18
@@ -138,16 +134,6 @@ def _to_telegram(source: str, look: Look = TELEGRAM) -> TelegramText:
     return compose(document.text, document.spans)
 
 
-def to_markdown_v2(text: object) -> str:
-    """Return the text for ``parse_mode=MarkdownV2``."""
-    return to_telegram(text).markdown_v2()
-
-
-def to_html(text: object) -> str:
-    """Return the text for ``parse_mode=HTML``."""
-    return to_telegram(text).html()
-
-
 def split(text: object, *, limit: int = MESSAGE_LIMIT, growing: bool = False) -> list[TelegramText]:
     """Split the text (or a ``TelegramText``) into messages of at most ``limit`` UTF-16 units
     ([T6]).
@@ -174,16 +160,6 @@ def live_view(text: object) -> str:
     return _guarded(text, growing_text, _unchanged)
 
 
-def split_markdown_v2(text: object) -> list[str]:
-    """Return the messages of ``split`` as MarkdownV2."""
-    return [piece.markdown_v2() for piece in split(text)]
-
-
-def split_html(text: object) -> list[str]:
-    """Return the messages of ``split`` as HTML."""
-    return [piece.html() for piece in split(text)]
-
-
 def truncate(text: object, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
     """Return the text as one message; a longer one ends with ``… (truncated)`` ([S3])."""
     return truncate_message(to_telegram(text), limit=limit)
@@ -192,8 +168,3 @@ def truncate(text: object, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
 def strip_outer_fence(text: object) -> str:
     """Return the text without a code fence around all of it ([S2]); other text unchanged."""
     return _guarded(text, wrapper.strip, _unchanged)
-
-
-def preview(text: object, format: str) -> str:  # noqa: A002
-    """Return the output for ``telegram``, ``markdownv2``, ``html``, ``whatsapp`` or ``plain``."""
-    return previews.preview(to_telegram(text), format) or markdown_to_channel(text, format)

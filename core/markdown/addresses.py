@@ -1,7 +1,5 @@
 """The addresses of links and images: on their text, after it, or in notes at the end."""
 
-from __future__ import annotations
-
 from operator import itemgetter
 
 from . import links

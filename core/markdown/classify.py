@@ -1,7 +1,5 @@
 """Classify the format of an answer (requirement 1, section 1.1)."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The part of a link behind its text: ``(address "title")``."""
 
-from __future__ import annotations
-
 import re
 
 from . import links

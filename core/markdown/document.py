@@ -4,8 +4,6 @@ The text already has the layout that a chat shows (bullets, numbers, indentation
 :class:`Look` holds the differences between channels. Offsets are code points.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ was written: a marker inside a word or a number (:func:`inside_word`), a pair of
 (``(a+b)*c + d*(e+f)``), and stars that belong to paths and comments (``src/*, /*c*/``).
 """
 
-from __future__ import annotations
-
 import functools
 import unicodedata
 
@@ -62,10 +60,6 @@ def is_cjk(char: str) -> bool:
 @functools.lru_cache(maxsize=8192)
 def _is_word(char: str) -> bool:
     return unicodedata.category(char)[0] in "LNM"
-
-
-def _is_opening(char: str) -> bool:
-    return unicodedata.category(char) in ("Ps", "Pi")
 
 
 def is_unspaced(char: str) -> bool:

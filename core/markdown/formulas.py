@@ -1,7 +1,5 @@
 """LaTeX in Markdown: kept unchanged, with any stars and underscores it has."""
 
-from __future__ import annotations
-
 import re
 
 # `$5 and $6` are prices: a formula has no space inside its dollars and no digit behind them.

@@ -5,8 +5,6 @@ ends are held back. The reader sees no marker that becomes a style, and few chan
 text.
 """
 
-from __future__ import annotations
-
 import re
 
 from .blocks import Definitions

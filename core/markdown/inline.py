@@ -8,8 +8,6 @@ its closing bracket, so the time is linear in the text. Differences to CommonMar
 emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are no HTML kept.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

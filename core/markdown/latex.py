@@ -3,8 +3,6 @@
 A formula that has anything else (matrices, sums over ranges of many lines) stays as it was written.
 """
 
-from __future__ import annotations
-
 import re
 
 from .scripts import written

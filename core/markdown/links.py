@@ -1,7 +1,5 @@
 """Addresses: their end in a text, and whether a channel can link them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

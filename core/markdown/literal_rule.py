@@ -1,7 +1,5 @@
 """Rules for the parser of pages: one keeps as text what is text in every channel ([T2])."""
 
-from __future__ import annotations
-
 import re
 
 from markdown_it.rules_inline import StateInline

@@ -1,7 +1,5 @@
 """The channels' representation of constructs other than text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 

@@ -1,7 +1,5 @@
 """Markdown without its markers, for text-only channels."""
 
-from __future__ import annotations
-
 from .document import read
 from .looks import PLAIN
 from .quotes import quoted

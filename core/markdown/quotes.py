@@ -1,7 +1,5 @@
 """Quotes in channels that only support a marker before each line."""
 
-from __future__ import annotations
-
 from .spans import Span, insert
 
 

@@ -5,8 +5,6 @@ markup, so Telegram parses nothing. Names and limits:
 https://core.telegram.org/bots/api#rich-messages
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -30,14 +28,7 @@ MOST_BLOCKS = 500
 MOST_LEVELS = 16
 MOST_COLUMNS = 20
 
-_STYLES = {
-    "bold": "bold",
-    "italic": "italic",
-    "underline": "underline",
-    "strike": "strikethrough",
-    "spoiler": "spoiler",
-    "code": "code",
-}
+_OTHER_NAMES = {"strike": "strikethrough"}
 _DETAILS = re.compile(r"(<details\b[^>]*+>|</details\s*+>)", re.IGNORECASE)
 _SUMMARY = re.compile(r"<summary\b[^>]*+>(.*?)</summary\s*+>", re.IGNORECASE | re.DOTALL)
 _NO_SUMMARY = "…"
@@ -280,7 +271,8 @@ def _styled(text: str, start: int, end: int, spans: deque[Span]) -> RichText:
         if span.kind == "link":
             parts.append({"type": "url", "text": inner, "url": span.value})
         else:
-            parts.append({"type": _STYLES[span.kind], "text": inner})
+            style = _OTHER_NAMES.get(span.kind, span.kind)
+            parts.append({"type": style, "text": inner})
         at = span.end
     if at < end or not parts:
         parts.append(text[at:end])

@@ -1,7 +1,5 @@
 """Styled ranges of a text, and the arithmetic on them."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate

@@ -5,8 +5,6 @@ have: between paragraphs, lines, lines of code, sentences, words. Styles that a 
 in one piece and begin again in the next, code with its language.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right

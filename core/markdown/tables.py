@@ -1,7 +1,5 @@
 """Tables as text: an aligned grid, or where that is too wide for a chat a list or bare rows."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from wcwidth import wcswidth

@@ -4,8 +4,6 @@ No chat channel renders HTML, so known tags are removed and their text stays; te
 like a tag (``List<String>``, ``<MyComponent />``) is kept.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import dataclass

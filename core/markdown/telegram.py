@@ -4,8 +4,6 @@ Unsupported combinations are resolved here once, so that all three forms agree: 
 hold nothing, code on a link is the link, quotes do not nest, and crossing styles are cut.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Callable

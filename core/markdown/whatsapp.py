@@ -5,8 +5,6 @@ a marker opens where no letter or digit stands before it and no white space behi
 where it is the other way round; styles stay on their line; code and addresses are left alone.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

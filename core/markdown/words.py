@@ -3,8 +3,6 @@
 A word is the text between white space. Each function costs no more than its word, once.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

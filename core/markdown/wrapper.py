@@ -1,7 +1,5 @@
 """The code fence that a model puts around a whole answer."""
 
-from __future__ import annotations
-
 import re
 
 _OPENING = re.compile(r"(`{3,})\w*\s*\Z")

@@ -30,17 +30,12 @@ from core.messages.build import thinking_delta as thinking_delta
 from core.messages.build import thinking_message as thinking_message
 from core.messages.build import tool_call_message as tool_call_message
 from core.messages.build import tool_end as tool_end
-from core.messages.build import user_input_message as user_input_message
 from core.messages.build import video_message as video_message
 from core.messages.codec import from_dict as from_dict
 from core.messages.codec import to_dict as to_dict
-from core.messages.codec import validate as validate
 from core.messages.merge import apply_delta as apply_delta
 from core.messages.merge import fold as fold
-from core.messages.props import ContentPart as ContentPart
 from core.messages.props import RetrievalSource as RetrievalSource
-from core.messages.props import VideoProps as VideoProps
-from core.messages.transcript import Change as Change
 from core.messages.transcript import Transcript as Transcript
 from core.messages.transcript import event_data as event_data
 from core.messages.types import BUILTIN_TYPES as BUILTIN_TYPES
@@ -48,8 +43,6 @@ from core.messages.types import ActionMessage as ActionMessage
 from core.messages.types import AudioMessage as AudioMessage
 from core.messages.types import BuiltinMessage as BuiltinMessage
 from core.messages.types import CustomMessage as CustomMessage
-from core.messages.types import DeltaAction as DeltaAction
-from core.messages.types import Envelope as Envelope
 from core.messages.types import ErrorMessage as ErrorMessage
 from core.messages.types import EventMessage as EventMessage
 from core.messages.types import ImageMessage as ImageMessage
@@ -64,4 +57,3 @@ from core.messages.types import ThinkingMessage as ThinkingMessage
 from core.messages.types import ToolCallMessage as ToolCallMessage
 from core.messages.types import UserInputMessage as UserInputMessage
 from core.messages.types import VideoMessage as VideoMessage
-from core.messages.types import is_builtin as is_builtin

@@ -6,8 +6,6 @@ repeats is not sent again, and where it differs the client gets one line about i
 from the start of the paragraph with the difference.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -4,16 +4,12 @@ The main value may be positional, as in `text_message("Hello")`; all else is by 
 props that are not given are left out of the message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
 from core.messages.props import (
-    ContentPart,
     ImageDetail,
     RetrievalSource,
-    Role,
     VideoProps,
 )
 from core.messages.types import (
@@ -32,7 +28,6 @@ from core.messages.types import (
     TextMessage,
     ThinkingMessage,
     ToolCallMessage,
-    UserInputMessage,
     VideoMessage,
 )
 
@@ -43,14 +38,6 @@ def _props(required: Mapping[str, object], **optional: object) -> Any:
     """Return the required props, and the optional ones that are neither None nor an empty text."""
     given = {name: value for name, value in optional.items() if value not in (None, "")}
     return {**required, **given}
-
-
-def user_input_message(
-    content: str | list[ContentPart], *, role: Role = "user", name: str = "", message_id: str = ""
-) -> UserInputMessage:
-    """Build the user's message: text, or OpenAI content parts."""
-    props = _props({"content": content, "role": role}, name=name)
-    return UserInputMessage(props=props, message_id=message_id)
 
 
 def text_message(content: str, *, message_id: str = "") -> TextMessage:

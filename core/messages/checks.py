@@ -3,11 +3,9 @@
 A check gets the value and the path of its field, and raises `MessageError` naming that path.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from core.messages.props import ContentPart, RetrievalSource
 from core.messages.types import CLASSES, MessageError, Metadata
@@ -102,16 +100,8 @@ def fields_of(declared: type) -> dict[str, Check]:
     }
 
 
-def _required(declared: Any) -> list[str]:
-    """Return the names of the required fields of a `TypedDict`, in its order."""
-    return [name for name in get_type_hints(declared) if name in declared.__required_keys__]
-
-
-_PROPS = {name: get_type_hints(each)["props"] for name, each in CLASSES.items()}
-FIELDS = {name: fields_of(props) for name, props in _PROPS.items()}
-REQUIRED = {name: _required(props) for name, props in _PROPS.items()}
+FIELDS = {name: fields_of(get_type_hints(each)["props"]) for name, each in CLASSES.items()}
 SOURCE_FIELDS = fields_of(RetrievalSource)
-SOURCE_REQUIRED = _required(RetrievalSource)
 
 
 def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: str) -> None:
@@ -120,19 +110,6 @@ def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: s
         check = fields.get(name)
         if check is not None and value is not None:
             check(value, f"{prefix}.{name}")
-
-
-def complete(values: Mapping[str, object], required: Collection[str], prefix: str) -> None:
-    for name in required:
-        if values.get(name) is None:
-            raise MessageError(f"{prefix}.{name}", "is required")
-
-
-def known(values: Mapping[str, object], fields: Collection[str], prefix: str) -> None:
-    """Refuse fields that are not documented."""
-    for name in values:
-        if name not in fields:
-            raise MessageError(f"{prefix}.{name}", "is not a documented field")
 
 
 def _kind(value: object) -> str:

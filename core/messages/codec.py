@@ -4,8 +4,6 @@ Both directions run for every batch of streamed tokens: props are passed by refe
 and only existing fields are checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from core.messages import checks
@@ -17,7 +15,6 @@ from core.messages.types import (
     MessageDict,
     MessageError,
     Metadata,
-    RetrievalMessage,
 )
 
 _CUSTOM: Callable[..., Message] = CustomMessage
@@ -56,7 +53,7 @@ def from_dict(data: Mapping[str, object]) -> Message:
     """Read a message from a JSON dict.
 
     Fields outside the protocol are dropped from the envelope and kept in the props; a missing prop
-    is not an error here (a delta has only its changes; see `validate`).
+    is not an error (a delta has only its changes).
 
     Raises `MessageError` naming the first field that has the wrong type.
     """
@@ -74,37 +71,6 @@ def from_dict(data: Mapping[str, object]) -> Message:
     if not checks.TYPE_NAME.fullmatch(message_type):
         raise MessageError("type", "must be 1 to 64 ASCII letters, digits or _.- after a letter")
     return _CUSTOM(type=message_type, props=props, **envelope)
-
-
-def validate(message: Message) -> None:
-    """Check that a sender kept the protocol exactly; `from_dict` is more lenient.
-
-    A complete message has all required props, a delta has a message id, and neither has props that
-    requirement 2 does not list. Raises `MessageError` naming the field.
-    """
-    from_dict(to_dict(message))
-    if message.delta and not message.message_id:
-        raise MessageError("message_id", "is required: a delta changes a message")
-    fields = checks.FIELDS.get(message.type)
-    if fields is None:
-        return
-    checks.known(message.props, fields, "props")
-    if not message.delta:
-        checks.complete(message.props, checks.REQUIRED[message.type], "props")
-    if isinstance(message, RetrievalMessage) and not message.delta:
-        _complete_sources(message)
-
-
-def _complete_sources(message: RetrievalMessage) -> None:
-    seen: set[str] = set()
-    for index, source in enumerate(message.props["sources"]):
-        field = f"props.sources[{index}]"
-        checks.mapping(source, field)
-        checks.known(source, checks.SOURCE_FIELDS, field)
-        checks.complete(source, checks.SOURCE_REQUIRED, field)
-        if source["id"] in seen:
-            raise MessageError(f"{field}.id", "is not unique")
-        seen.add(source["id"])
 
 
 def _envelope(data: Mapping[str, object]) -> dict[str, object]:

@@ -15,8 +15,6 @@ Rules (the long form is docs/messages.md):
   else the new value replaces the old. `merge`: objects key by key, everything else is replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 

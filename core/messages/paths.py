@@ -4,8 +4,6 @@ A path that starts with `props.` means the same path without it; `props` alone a
 mean the whole props.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

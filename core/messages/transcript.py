@@ -5,8 +5,6 @@ A message that came whole is complete immediately. One that came in deltas is co
 leaves its unfinished messages incomplete, so that half a tool call is never passed to a client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -4,8 +4,6 @@
 type that is added here makes mypy name every adapter that forgot it (contract M3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NotRequired, Required, TypedDict, get_args
@@ -176,8 +174,3 @@ CLASSES: dict[str, Callable[..., Message]] = {
     each.__dataclass_fields__["type"].default: each for each in get_args(BuiltinMessage)
 }
 BUILTIN_TYPES = tuple(CLASSES)
-
-
-def is_builtin(message_type: str) -> bool:
-    """Return whether the type is one of the 12; the empty string is not."""
-    return message_type in BUILTIN_TYPES

@@ -227,7 +227,8 @@ def pieces(text: str, *, budget: int) -> list[str]:
 def joined(held: Sequence[tuple[str, str]]) -> Chunk:
     """Join neighbouring pieces into one chunk, each under its reference."""
     names = list(dict.fromkeys(name for name, _ in held if name))
-    return Chunk(span(names), referenced(held))
+    texts = (f"({name}) {text}" if name else text for name, text in held)
+    return Chunk(span(names), "\n\n".join(texts))
 
 
 def span(names: Sequence[str]) -> str:
@@ -238,10 +239,6 @@ def span(names: Sequence[str]) -> str:
     if first and last and first[1] == last[1]:
         return f"{first[1]}{first[2]}-{last[3] or last[2]}"
     return f"{names[0]} – {names[-1]}"
-
-
-def referenced(parts: Sequence[tuple[str, str]]) -> str:
-    return "\n\n".join(f"({name}) {text}" if name else text for name, text in parts)
 
 
 def mentions(text: str, notes: Sequence[Chunk]) -> bool:

@@ -20,7 +20,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     """Sends requests by an ``aiohttp`` client that connects to allowed addresses only."""
 
     def __init__(self, allowed: addresses.Allowed) -> None:
-        """Connect lazily."""
         self._allowed = allowed
         self._session: aiohttp.ClientSession | None = None
 

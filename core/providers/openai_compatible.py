@@ -99,7 +99,6 @@ class OpenAICompatible:
         adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         may_lack_tools: bool = False,
     ) -> None:
-        """Connect lazily."""
         self._url = f"{base_url}/chat/completions"
         self._key = api_key
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}

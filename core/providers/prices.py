@@ -135,7 +135,8 @@ def context_tokens(kind: str, base_url: str, name: str) -> int | None:
 def look_up(model: ModelInfo) -> Rates | None:
     """Return the rates of a model: its own prices, for others those of the list."""
     own_prompt, own_cached, own_completion = (
-        own(each) for each in (model.input_price, model.cached_price, model.output_price)
+        None if each is None else Price(int(each * UNIT))
+        for each in (model.input_price, model.cached_price, model.output_price)
     )
     is_own = own_prompt is not None and own_completion is not None
     listed = FREE if is_own else rates_of_list(model)  # its discount belongs to its own price
@@ -190,11 +191,6 @@ def find(kind: str, base_url: str, name: str) -> "Listed | None":
     except LookupError:
         return None
     return model
-
-
-def own(price: Decimal | None) -> Price | None:
-    """Return a price of a row."""
-    return None if price is None else Price(int(price * UNIT))
 
 
 def listed(prices: "ModelPrice", name: str) -> Price | None:

@@ -50,15 +50,9 @@ def provider_of(info: ProviderInfo) -> Provider:
 
 async def close() -> None:
     """Close the connections of the running event loop's providers."""
-    provider = configured.pop()
-    if provider is not None:
-        await provider.close()
-    kept = instances.pop()
-    if kept is not None:
-        await kept.close()
-    limits = semaphores.pop()
-    if limits is not None:
-        await limits.close()
+    for kept in (configured.pop(), instances.pop(), semaphores.pop()):
+        if kept is not None:
+            await kept.close()
 
 
 @per_loop

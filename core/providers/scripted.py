@@ -42,7 +42,6 @@ class Scripted:
     """Play rules; ``calls`` counts the answers."""
 
     def __init__(self, rules: list[Rule]) -> None:
-        """Take ``rules`` as in the module's description."""
         self._rules = [*rules, ECHO]
         self.calls = 0
 

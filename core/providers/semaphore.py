@@ -82,7 +82,6 @@ class SharedSemaphore:
     """
 
     def __init__(self, name: str, *, most: int) -> None:
-        """Connect lazily."""
         self.most = most
         self._keys = (f"{PREFIX}{name}", f"{PREFIX}{name}:leases")
         self._client = broker.async_client(seconds=BROKER_SECONDS, connect_seconds=BROKER_SECONDS)

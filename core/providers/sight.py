@@ -75,14 +75,9 @@ def parts_of(message: ChatMessage) -> list[dict[str, Any]]:
 
 def without_pictures(messages: list[ChatMessage]) -> list[ChatMessage]:
     """Return the same messages with a sentence in place of each picture."""
-    return [
-        {**message, "content": [spoken(part) for part in parts_of(message)]}
-        if parts_of(message)
-        else message
-        for message in messages
-    ]
-
-
-def spoken(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part, or a sentence for a picture."""
-    return {"type": "text", "text": UNSEEN} if part.get("type") == "image_url" else part
+    unseen = {"type": "text", "text": UNSEEN}
+    made = []
+    for message in messages:
+        parts = [unseen if part.get("type") == "image_url" else part for part in parts_of(message)]
+        made.append({**message, "content": parts} if parts else message)
+    return made

@@ -144,11 +144,6 @@ def takes_schemas(info: ProviderInfo) -> bool:
     return info.kind in VENDORS and not VENDORS[info.kind].in_library
 
 
-def label(kind: str) -> str:
-    """Return the name of a kind, for people."""
-    return dict(Kind.choices).get(kind, kind)
-
-
 def address_of(info: ProviderInfo) -> str:
     """Return the address that requests are built on: the row's, else the vendor's.
 
@@ -207,7 +202,7 @@ def problems(
 def problem_of_key(kind: str, key: str) -> str:
     """Return what is wrong with a key, as a sentence without it; empty for nothing."""
     if not key:
-        wanted = gettext("{name} wants a key.").format(name=label(kind))
+        wanted = gettext("{name} wants a key.").format(name=Kind(kind).label)
         return wanted if VENDORS[kind].needs_key else ""
     wrong = problem_of_form(key)
     return gettext(wrong) if wrong else ""

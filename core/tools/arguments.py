@@ -120,12 +120,10 @@ def problem(validator: jsonschema.protocols.Validator, value: Any, *within: str)
     if is_too_deep(value):
         return f"{'.'.join(within) or 'The value'} must not be nested so deeply."
     errors = sorted(validator.iter_errors(value), key=lambda error: [*map(str, error.path)])
-    return sentence(errors[0], *within) if errors else ""
-
-
-def sentence(error: jsonschema.ValidationError, *within: str) -> str:
-    """Describe the error of a parameter, for the model, on one line."""
-    return one_line(described(error, [*within, *map(str, error.absolute_path)]), LONGEST)
+    if not errors:
+        return ""
+    path = [*within, *map(str, errors[0].absolute_path)]
+    return one_line(described(errors[0], path), LONGEST)
 
 
 def described(error: jsonschema.ValidationError, path: list[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from core import markdown
 from tests.core.markdown import texts
+from tests.core.markdown.checks import markdown_v2
 
 ROUNDS = 30
 ONE_MESSAGE = 4_000  # characters of each text
@@ -47,7 +48,7 @@ def measure() -> str:
     """Return a report in plain text."""
     samples = [text[:ONE_MESSAGE] for _, text in texts.descriptions(content_type="text/markdown")]
     functions: dict[str, Convert] = {
-        "to_markdown_v2": markdown.to_markdown_v2,
+        "to_markdown_v2": markdown_v2,
         "to_telegram": markdown.to_telegram,
         "markdown_to_whatsapp": markdown.markdown_to_whatsapp,
         "markdown_to_plain": markdown.markdown_to_plain,
@@ -91,6 +92,6 @@ def worst() -> tuple[float, str]:
     found = (0.0, "")
     for name, source in inputs.items():
         began = time.process_time()
-        markdown.to_markdown_v2(source)
+        markdown_v2(source)
         found = max(found, ((time.process_time() - began) * 1000, name))
     return found

@@ -471,7 +471,7 @@ TARGETS = (
             "tests/core/tools/mcp/test_ended_accounts.py",
         ),
         "EARLY LEASE REFUSED_FOR MOST_REPEATED usable refreshed read "
-        "is_ending is_over has_token_of take_lease release store_refreshed store_signed_in end_of "
+        "is_over has_token_of take_lease release store_refreshed store_signed_in end_of "
         "prove end note_refused was_refused remove of_owners queue_revocation revoke_gone",
     ),
     Target(

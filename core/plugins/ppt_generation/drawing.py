@@ -44,11 +44,6 @@ def emu(points: float) -> Length:
     return Emu(round(points * EMU))
 
 
-def xml(text: str) -> str:
-    """Return ``text`` as XML content: escaped, without characters that XML can't hold."""
-    return escape(writable(text).replace("\n", " "))
-
-
 def fill(colour: str) -> str:
     """Return a solid fill with a colour of the theme."""
     if colour in SLOTS:
@@ -143,10 +138,11 @@ def mark(text: Text) -> str:
 
 
 def run(words: str, text: Text, language: str, *, bold: bool) -> str:
+    content = escape(writable(words).replace("\n", " "))
     return (
         f'<a:r><a:rPr lang="{language}" sz="{round(text.size * 100)}" b="{int(bold)}" i="0" '
         f'dirty="0">{fill(text.colour)}<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/>'
-        f'<a:cs typeface="+mn-cs"/></a:rPr><a:t>{xml(words)}</a:t></a:r>'
+        f'<a:cs typeface="+mn-cs"/></a:rPr><a:t>{content}</a:t></a:r>'
     )
 
 

@@ -44,7 +44,9 @@ def pages(deck: Deck) -> list[Page]:
         Page(layout, title, tuple(elements), notes, deck.title, number, rtl)
         for number, (layout, title, elements, notes) in enumerate(drafts, start=1)
     ]
-    return [mirrored(page) for page in made] if rtl else made
+    if not rtl:
+        return made
+    return [replace(page, elements=tuple(map(flip, page.elements))) for page in made]
 
 
 def drafts_of(slide: d.Slide) -> list[Draft]:
@@ -72,12 +74,8 @@ def drafts_of(slide: d.Slide) -> list[Draft]:
             assert_never(slide)
 
 
-def mirrored(page: Page) -> Page:
-    """Return the page for a script that runs from right to left."""
-    return replace(page, elements=tuple(flip(element) for element in page.elements))
-
-
 def flip(element: Element) -> Element:
+    """Return an element of a page for a script that runs from right to left."""
     match element:
         case Shape():
             return mirror_shape(element)

@@ -14,9 +14,10 @@ BEFORE, AFTER = frozenset("$€£¥"), frozenset("%‰")
 def chart_alt(title: str, chart: Chart) -> str:
     """Return a chart in a sentence: kind, title and all values."""
     rows = []
+    unit = chart.unit if chart.unit in {"", "%"} else f" {chart.unit}"
     for series in chart.series:
         values = ", ".join(
-            f"{category} {amount(value)}{space(chart.unit)}"
+            f"{category} {amount(value)}{unit}"
             for category, value in zip(chart.categories, series.values, strict=True)
         )
         rows.append(f"{series.name}: {values}" if series.name else values)
@@ -41,7 +42,3 @@ def brief(value: float) -> str:
         return amount(value)
     billions = value / BILLION
     return f"{billions:,.0f} × 10⁹" if abs(billions) >= 1000 else f"{billions:.4g} × 10⁹"
-
-
-def space(unit: str) -> str:
-    return unit if unit in {"", "%"} else f" {unit}"

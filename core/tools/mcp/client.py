@@ -38,6 +38,7 @@ CLOSE_SECONDS = 3.0  # once the result is there: for tools that changed, and for
 MOST_TOOLS = 200
 MOST_PAGES = 20
 MOST_WORDS = 300
+OTHER_REFUSALS = {401, 403, 429}  # they have nothing to do with the protocol
 SIGN_IN = "It wants people to sign in: choose OAuth as its authentication."
 REFUSED = "It does not accept the sign-in."
 STATUS = {
@@ -262,7 +263,7 @@ async def negotiate(connection: Connection, protocol: str) -> None:
         try:
             await session.discover()
         except (MCPError, RuntimeError, ValidationError):
-            if guard.stopped is not None or is_final(guard.refused):
+            if guard.stopped is not None or (guard.refused and guard.refused[0] in OTHER_REFUSALS):
                 raise
         else:
             return
@@ -276,11 +277,6 @@ def is_for_token(guard: Guard) -> bool:
     return guard.stopped is None and (
         status == 401 or (status == 403 and "insufficient_scope" in challenge)
     )
-
-
-def is_final(refused: tuple[int, str] | None) -> bool:
-    """Return whether a refusal has nothing to do with the protocol."""
-    return refused is not None and refused[0] in {401, 403, 429}
 
 
 def explained(error: Exception, guard: Guard, key: str, *, seconds: float) -> McpError:

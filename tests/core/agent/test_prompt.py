@@ -1,6 +1,6 @@
 """The messages of a turn: the instructions of its assistant, and a history that fits the model."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -246,14 +246,6 @@ def model_of(**fields: Any) -> ModelInfo:
     return replace(catalogue.model_info(row, None), **fields)
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Forget instructions."""
-    prompt.earlier_instructions.clear()
-    yield
-    prompt.earlier_instructions.clear()
-
-
 @pytest.fixture
 def answer(session: ChatSession) -> Callable[..., Message]:
     """Return a function that stores an answer as the end of a run does."""
@@ -371,10 +363,6 @@ def test_the_instructions_are_those_of_the_version_that_the_run_began_with(
     assistant.instructions, assistant.version = "You are a poet.", 3
     assistant.save()
     assert system_of(pirate) == "You are a pirate."
-    known = catalogue.current()
-    with listening() as statements:
-        prompt.instructions(pirate, known)
-    assert statements == []
 
     pirate.assistant_version = 0
     assert system_of(pirate) == "Be kind."

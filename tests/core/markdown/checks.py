@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from core.markdown import TelegramText
+from core.markdown import TelegramText, split, to_telegram
 
 from .mdb import reference, tdlib
 
@@ -30,6 +30,18 @@ def forms(message: TelegramText) -> tuple[Shown, Shown, Shown]:
         shown(tdlib.parse_markdownv2(message.markdown_v2())),
         shown(tdlib.parse_html(message.html())),
     )
+
+
+def markdown_v2(text: object) -> str:
+    return to_telegram(text).markdown_v2()
+
+
+def html(text: object) -> str:
+    return to_telegram(text).html()
+
+
+def messages_in_markdown_v2(text: object) -> list[str]:
+    return [piece.markdown_v2() for piece in split(text)]
 
 
 def delivered(messages: Iterable[TelegramText]) -> str:

@@ -15,7 +15,7 @@ import pytest
 from core import markdown
 
 from . import meant, texts
-from .checks import forms, lost
+from .checks import forms, html, lost, markdown_v2, messages_in_markdown_v2
 from .mdb import corpus, runner
 
 CORPUS = os.environ.get("LATCHKEY_ORACLE_CORPUS", "")
@@ -31,8 +31,8 @@ WHATSAPP = {"accept": 1.0, "spans": 0.93, "links": 1.0, "perfect": 0.90}
 PLAIN = {"accept": 1.0, "links": 0.99, "perfect": 0.97}
 TARGETS: list[tuple[str, Callable[[str], Any], dict[str, float]]] = [
     ("entities", markdown.to_telegram, TELEGRAM),
-    ("markdownv2", markdown.to_markdown_v2, TELEGRAM),
-    ("html", markdown.to_html, TELEGRAM),
+    ("markdownv2", markdown_v2, TELEGRAM),
+    ("html", html, TELEGRAM),
     ("whatsapp", markdown.markdown_to_whatsapp, WHATSAPP),
     ("plain", markdown.markdown_to_plain, PLAIN),
 ]
@@ -108,7 +108,7 @@ def test_t3_t5_the_corpus_arrives(
 def test_t6_long_documents_of_the_corpus_are_split_well() -> None:
     """[T6]: whole, in few pieces, never in a word."""
     split = runner.run_splitter(
-        corpus_of(("long",)), markdown.split_markdown_v2, "markdownv2", markdown.to_markdown_v2
+        corpus_of(("long",)), messages_in_markdown_v2, "markdownv2", markdown_v2
     )
     assert (split["ok"], split["same"]) == (1.0, 1.0)
     # By the checker's own reading, to which a number inside stars is a loss; "same" is ours.
@@ -121,5 +121,5 @@ def test_t6_long_documents_of_the_corpus_are_split_well() -> None:
 @pytest.mark.skipif(not CORPUS, reason="LATCHKEY_ORACLE_CORPUS names no corpus")
 def test_t1_pathological_documents_of_the_corpus_are_quick() -> None:
     """[T1]: generous, because the machine that runs the tests is shared."""
-    result = runner.run_pathological(corpus_of(("patho",)), markdown.to_markdown_v2)
+    result = runner.run_pathological(corpus_of(("patho",)), markdown_v2)
     assert (result["failed"], result["worst_ms"] < 3000) == (0, True)

@@ -9,6 +9,8 @@ from core import markdown
 from . import texts
 from .mdb import whatsapp
 
+FORMATS = ("whatsapp", "plain", "none")
+
 PLAIN_TEXTS = (
     "",
     " ",
@@ -73,7 +75,7 @@ MARKDOWN = (
 def test_t2_plain_text_is_not_markdown_and_passes_unchanged(source: str) -> None:
     """[T2]: byte for byte, whichever format; twice is once."""
     assert not markdown.looks_like_markdown(source)
-    for shape in (*markdown.FORMATS, "unknown"):
+    for shape in (*FORMATS, "unknown"):
         assert markdown.markdown_to_channel(source, shape) == source
 
 
@@ -236,7 +238,7 @@ def test_t3_whatsapp_formats_as_markdown_does_and_nothing_else() -> None:
 def test_t2_plain_text_passes_every_converter_byte_for_byte(source: str) -> None:
     """[T2]: no invisible character is added."""
     if not markdown.looks_like_markdown(source):
-        for shape in markdown.FORMATS:
+        for shape in FORMATS:
             assert markdown.markdown_to_channel(source, shape) == source
 
 

@@ -13,7 +13,7 @@ from core import markdown
 from core.markdown import plain
 from tests.run import of_this_turn
 
-from .checks import forms
+from .checks import forms, html, markdown_v2
 
 FUNCTIONS: tuple[Callable[[object], object], ...] = (
     markdown.looks_like_markdown,
@@ -21,8 +21,8 @@ FUNCTIONS: tuple[Callable[[object], object], ...] = (
     markdown.markdown_to_plain,
     markdown.markdown_to_whatsapp,
     markdown.to_telegram,
-    markdown.to_markdown_v2,
-    markdown.to_html,
+    markdown_v2,
+    html,
     markdown.split,
     markdown.truncate,
     markdown.strip_outer_fence,
@@ -192,7 +192,7 @@ def test_t1_a_failure_is_logged_and_the_text_sent(
 def test_t1_a_megabyte_takes_seconds(unit: str) -> None:
     """[T1]: generous bound of CPU time; the text is all there."""
     source = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
-    for function in (markdown.to_markdown_v2, markdown.markdown_to_whatsapp):
+    for function in (markdown_v2, markdown.markdown_to_whatsapp):
         began = time.process_time()
         function(source)
         assert time.process_time() - began < 10
@@ -206,7 +206,7 @@ def cost(source: str, *, times_each: int = 1) -> float:
         for _ in range(times_each):
             began = time.process_time()
             markdown.split(markdown.live_view(source))
-            markdown.to_markdown_v2(source)
+            markdown_v2(source)
             markdown.markdown_to_whatsapp(source)
             times.append(time.process_time() - began)
     finally:

@@ -13,6 +13,7 @@ from core.messages import (
     Message,
     MessageDict,
     Transcript,
+    UserInputMessage,
     action_message,
     audio_message,
     delta_message,
@@ -29,7 +30,6 @@ from core.messages import (
     thinking_message,
     to_dict,
     tool_call_message,
-    user_input_message,
     video_message,
 )
 
@@ -39,7 +39,9 @@ USAGE = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
 SAMPLES: dict[str, Message] = {
     message.type: message
     for message in (
-        user_input_message("Hello?", name="John", message_id="M1"),
+        UserInputMessage(
+            props={"content": "Hello?", "role": "user", "name": "John"}, message_id="M1"
+        ),
         text_message("Hello **world**!", message_id="M1"),
         thinking_message("Let me see.", message_id="M1"),
         loading_message("Searching…", message_id="M1"),

@@ -25,7 +25,6 @@ from core.messages import (
     delta_message,
     from_dict,
     image_message,
-    is_builtin,
     progress,
     reset_delta,
     stream_end,
@@ -36,7 +35,6 @@ from core.messages import (
     to_dict,
     tool_call_message,
     tool_end,
-    validate,
     video_message,
 )
 from core.messages.types import CLASSES
@@ -47,17 +45,16 @@ from tests.core.messages.samples import SAMPLES, end_of, run, streamed
 def test_m1_there_are_exactly_twelve_builtin_types_everywhere() -> None:
     assert len(BUILTIN_TYPES) == 12
     assert set(get_args(BuiltinMessage)) == set(CLASSES.values())
-    assert not is_builtin("order_card")
 
 
 @pytest.mark.parametrize("name", BUILTIN_TYPES)
 def test_m1_every_message_survives_the_log(name: str) -> None:
     message = SAMPLES[name]
-    validate(message)
+    props = get_type_hints(type(message))["props"]
+    assert props.__required_keys__ <= message.props.keys() <= props.__annotations__.keys()
     assert from_dict(to_dict(message)) == message
     for event in run(streamed(message)):
         assert to_dict(from_dict(event)) == event
-        validate(from_dict(event))
 
 
 def test_m1_the_envelope_survives_the_log_and_empty_fields_are_left_out() -> None:
@@ -126,44 +123,6 @@ def test_m1_a_wrong_type_is_refused_with_the_fields_name(data: dict[str, Any], f
     assert str(refused.value).startswith(f"{field}: ")
 
 
-@pytest.mark.parametrize(
-    ("data", "field"),
-    [
-        ({"type": "text", "props": {}}, "props.content"),
-        ({"type": "text", "props": {"content": None}}, "props.content"),
-        ({"type": "text", "props": {"content": "x", "html": "y"}}, "props.html"),
-        ({"type": "tool_call", "props": {"id": "1"}}, "props.name"),
-        ({"type": "text", "props": {"content": "x"}, "delta": True}, "message_id"),
-        ({"type": "retrieval", "props": {"query": "q", "sources": [None]}}, "props.sources[0]"),
-        (
-            {"type": "retrieval", "props": {"query": "q", "sources": [{"id": "1", "type": "kb"}]}},
-            "props.sources[0].content",
-        ),
-        (
-            {
-                "type": "retrieval",
-                "props": {
-                    "query": "q",
-                    "sources": [{"id": "1", "type": "kb", "content": "", "rank": 1}],
-                },
-            },
-            "props.sources[0].rank",
-        ),
-        (
-            {
-                "type": "retrieval",
-                "props": {"query": "q", "sources": [{"id": "1", "type": "kb", "content": ""}] * 2},
-            },
-            "props.sources[1].id",
-        ),
-    ],
-)
-def test_m1_validate_wants_exactly_the_documented_props(data: dict[str, Any], field: str) -> None:
-    with pytest.raises(MessageError) as refused:
-        validate(from_dict(data))
-    assert refused.value.field == field
-
-
 def test_m1_holes_that_a_delta_leaves_in_lists_are_no_error() -> None:
     sources = [None, {"id": "s2", "type": "web"}]
     data = {"type": "retrieval", "message_id": "M1", "delta": True, "props": {"sources": sources}}
@@ -174,7 +133,6 @@ def test_m1_holes_that_a_delta_leaves_in_lists_are_no_error() -> None:
 
 def test_m1_custom_messages_keep_their_props_but_not_a_builtin_name() -> None:
     card = custom_message("order_card", {"total": 5}, message_id="M1")
-    validate(card)
     assert isinstance(from_dict(to_dict(card)), CustomMessage)
     with pytest.raises(MessageError, match="built-in"):
         custom_message("text", {})
@@ -187,7 +145,6 @@ def test_m1_constructors_leave_out_fields_that_were_not_given() -> None:
     assert to_dict(messages.error_message("m"))["props"] == {"message": "m"}
     assert to_dict(messages.action_message("close_modal"))["props"] == {"name": "close_modal"}
     assert to_dict(video_message("u"))["props"] == {"url": "u", "controls": True}
-    assert to_dict(messages.user_input_message("x"))["props"] == {"content": "x", "role": "user"}
     assert to_dict(messages.retrieval_message("q", []))["props"] == {"query": "q", "sources": []}
     audio = messages.audio_message("u", duration=1.5, autoplay=True)
     assert audio.props == {"url": "u", "controls": True, "duration": 1.5, "autoplay": True}

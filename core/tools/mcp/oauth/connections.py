@@ -64,7 +64,7 @@ async def usable(
         now, version = timezone.now(), token.row.version
         first = version if first is None else first
         is_accepted = instead_of is None or version != instead_of.row.version
-        if is_accepted and (version != first or not is_ending(token.row, now)):
+        if is_accepted and (version != first or not is_over(token.row, now + EARLY)):
             return token
         may_do = is_accepted and not is_over(token.row, now)
         if not token.kept.get("refresh_token"):
@@ -114,10 +114,6 @@ def read(server_id: int, user_id: int | None) -> Token | None:
     except encryption.DecryptError:
         logger.warning("the account of connection %s cannot be opened: a key was changed", row.pk)
         return None
-
-
-def is_ending(row: McpConnection, now: datetime) -> bool:
-    return row.expires_at is not None and row.expires_at <= now + EARLY
 
 
 def is_over(row: McpConnection, now: datetime) -> bool:
