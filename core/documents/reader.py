@@ -299,10 +299,13 @@ def sections_of_rtf(path: Path) -> Iterator[Pair]:
 
 def tree_of(content: bytes, *, address: str | None = None) -> Any:
     """Return the root of an HTML document in UTF-8; nothing is fetched."""
-    from lxml import html  # noqa: PLC0415
+    from lxml import etree, html  # noqa: PLC0415
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
-    return html.document_fromstring(content, parser=parser, base_url=address)
+    try:
+        return html.document_fromstring(content, parser=parser, base_url=address)
+    except etree.ParserError:  # of comments or declarations alone
+        return tree_of(b"<html>", address=address)
 
 
 def parts_of_archive(path: Path) -> Iterator[Pair]:

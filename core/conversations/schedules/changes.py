@@ -261,7 +261,7 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     """
     zone = rules.zone_named(wish.time_zone or (before.time_zone if before is not None else ""))
     here = now.astimezone(zone).replace(tzinfo=None, second=0)
-    text = text_in(wish, before, now=now)
+    text = text_in(wish, before, zone, now=now)
     if wish.minutes is not None:
         if not 0 < wish.minutes <= 60 * 24 * 366 * 10:
             raise RuleError("minutes must be more than 0, and at most ten years.")
@@ -286,13 +286,14 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     return rule
 
 
-def text_in(wish: Wish, before: Schedule | None, *, now: datetime) -> str:
-    """Return the rule that a wish names, else that of ``before``; with another first time, a COUNT
-    is the number of times that are still to come.
+def text_in(wish: Wish, before: Schedule | None, zone: ZoneInfo, *, now: datetime) -> str:
+    """Return the rule that a wish names, else that of ``before``; with a first time in ``zone``
+    that is to come, a COUNT is the number of times that are left.
     """
     if wish.rule is not None or before is None:
         return wish.rule or ""
-    if wish.at is None and wish.minutes is None:
+    since = before_first(wish, now).astimezone(zone).replace(tzinfo=None)
+    if wish.minutes is None and (wish.at is None or wish.at <= since):
         return before.rule
     rule = occurrences.rule_in(zones.stored_zone(before.time_zone), before)
     return written(parts_to_come(rule, now=now))

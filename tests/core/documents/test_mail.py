@@ -3,6 +3,8 @@
 from email.message import EmailMessage
 from pathlib import Path
 
+import pytest
+
 from core.documents import read
 from core.documents.reader import parts_of_mail
 
@@ -59,6 +61,15 @@ def test_all_texts_of_a_mail_are_read(tmp_path: Path) -> None:
         ("", "Tuesday"),
         ("attachments", "a.png\nb.txt"),
     ]
+
+
+@pytest.mark.parametrize("nothing", ["<!-- sent by a list -->", "<!DOCTYPE html>", "</p>"])
+def test_a_part_of_a_mail_that_shows_nothing_leaves_the_rest(tmp_path: Path, nothing: str) -> None:
+    """To lxml it is no document."""
+    made = EmailMessage()
+    made.set_content("The mill turns.\n")
+    made.add_attachment(nothing, subtype="html", disposition="inline")
+    assert parts(tmp_path, made.as_bytes()) == [("", "The mill turns.")]
 
 
 async def test_a_page_saved_in_one_file_is_read_as_a_page(tmp_path: Path) -> None:

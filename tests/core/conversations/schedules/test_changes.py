@@ -204,6 +204,21 @@ def test_h20_another_time_leaves_the_number_of_times_that_are_to_come(
     assert len(changes.next_times(fresh(row), now=now, most=9)) == 5
 
 
+@pytest.mark.parametrize(("hour", "left"), [(13, 2), (15, 2), (11, 1)])
+def test_h20_a_first_time_that_has_passed_takes_no_times_away(
+    chat: ChatSession, hour: int, left: int
+) -> None:
+    """Of a client that sends the start that it has read, or one of the same day: the COUNT counts
+    from there, as in a new one.
+    """
+    row = create(chat, rule=f"{DAILY};COUNT=5", at=ONE)
+    now, at = NOON + 3 * DAY, datetime(2026, 11, 25, hour, 0)
+    changes.change(schedule=row, wish=Wish(at=at), now=now)
+    row = fresh(row)
+    assert (row.rule, row.start) == (f"{DAILY};COUNT=5", at.isoformat())
+    assert len(changes.next_times(row, now=now, most=9)) == left
+
+
 def test_h20_a_paused_one_is_changed_and_stays_paused(chat: ChatSession) -> None:
     row = create(chat, rule=DAILY, at=ONE)
     changes.pause(schedule_ids=[row.pk], why="person")
