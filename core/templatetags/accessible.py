@@ -45,6 +45,12 @@ BEHIND = 'id="changelist-filter-close"'
 PRESSED = re.compile(
     rf"<(?:a|div|span)(?=\s)(?=[^>]*\sx-on:click=)(?![^>]*\shref=)(?![^>]*{BEHIND})"
 )
+# The menu beside a choice of rows, of this field.
+BESIDE = re.compile(r'x-ref="relatedWidgetWrapper([^"]*)"')
+RELATED = (
+    r'\g<0> aria-label="Add or change" aria-controls="related-widget-wrapper-\1" '
+    'x-bind:aria-expanded="openRelatedWidgetWrapper"'
+)
 # Icons are ligatures of a font: their text is the name of a picture.
 ICON = re.compile(r'<(?:span|div|i)(?=\s[^>]*[" ]material-symbols-outlined[" ])(?![^>]*\saria-)')
 # Rows of a form: several of them on a page would have one name. They scroll without it.
@@ -59,6 +65,7 @@ def accessible(page: str) -> SafeString:
     reaches, icons that are not read out, and no empty heads."""
     for part, mended in MENDED:
         page = page.replace(part, mended)
+    page = BESIDE.sub(RELATED, page)
     page = PRESSED.sub(r'\g<0> role="button" tabindex="0"', page)
     page = ICON.sub(r'\g<0> aria-hidden="true"', page)
     page = ROWS.sub(r"\1", page)

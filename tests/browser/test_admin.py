@@ -121,6 +121,18 @@ def test_menu_filters_and_the_way_out_are_reached_by_keys(
     assert seen.problems == []
 
 
+def test_the_menu_beside_a_choice_is_reached_by_keys(open_page: OpenPage, gateway: Gateway) -> None:
+    """It leads to the form of a new row, in a window of its own."""
+    page, seen = open_page(gateway, "/admin/core/budget/add/", viewport=DESKTOP)
+    beside = page.get_by_role("button", name="Add or change", exact=True).first
+    beside.press("Enter")
+    expect(page.get_by_role("link", name="Add another")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Add another")).to_be_hidden()
+    expect(beside).to_be_focused()
+    assert seen.problems == []
+
+
 @pytest.mark.parametrize("path", ["", "core/user/", "core/user/1/change/", "core/user/add/"])
 def test_a_screen_reader_reads_no_name_of_an_icon(
     open_page: OpenPage, gateway: Gateway, path: str
