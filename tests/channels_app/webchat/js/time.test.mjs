@@ -27,7 +27,7 @@ test("the time of a message that is not of today has its day, and its year if th
   assert.match(said(evening, "2027-01-02T08:00+01:00"), /Nov 28, 2026.*05/);
 });
 
-test("nobody is greeted with the words of a farewell, as good night is one", () => {
+test("no greeting is a farewell, as good night is", () => {
   const hours = Array.from({ length: 24 }, (_, hour) => greeting(hour));
   assert.deepEqual(new Set(hours), new Set(["Good morning", "Good afternoon", "Good evening"]));
   assert.deepEqual([4, 5, 11, 12, 17, 18].map(greeting).map((words) => words.slice(5, 6)), ["e", "m", "m", "a", "a", "e"]);
