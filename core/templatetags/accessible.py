@@ -36,7 +36,8 @@ MENDED = (
     opens("openUserLinks", "!", "user-links"),
     (
         'x-show="openUserLinks"',
-        'id="user-links" x-on:keydown.escape.window="openUserLinks = false" x-show="openUserLinks"',
+        'id="user-links" aria-label="Account" x-show="openUserLinks" '
+        'x-on:keydown.escape.window="openUserLinks = false"',
     ),
 )
 # Behind the filters a press closes them, as Escape does.

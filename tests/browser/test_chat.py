@@ -1054,7 +1054,9 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     expect(page.locator("#sessions-empty")).to_be_visible()
 
 
-def test_the_search_opens_the_chat_that_it_finds_by_keys(open_page: OpenPage, gateway: Gateway) -> None:
+def test_the_search_opens_the_chat_that_it_finds_by_keys(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
     """Enter opens the first chat, arrow down leads to it; a composition that ends opens none."""
     page, _ = open_page(gateway)
     ask(page, "markdown about pangolins")

@@ -4,15 +4,22 @@ const PRESSED = "[role=button][x-on\\:click]";
 const FIRST = "a[href], [role=button], input:not([type=hidden]), select, button";
 let opener = null;
 
+/** The part that a button opens. */
+const partOf = (button) => document.getElementById(button.getAttribute("aria-controls"));
+
 /** The buttons that open and close the same part. */
 function siblings(button) {
   return [...document.querySelectorAll(`[aria-controls="${button.getAttribute("aria-controls")}"]`)];
 }
 
+/** Lead the focus back from a part that was closed. */
+function leave(button) {
+  if (button.ariaExpanded === "false") button.focus();
+}
+
 /** Lead the focus into the part that a button opened; the library shows it within some frames. */
 function enter(button, frames = 30) {
-  const part = document.getElementById(button.getAttribute("aria-controls"));
-  const first = [...(part?.querySelectorAll(FIRST) ?? [])].find((each) => each.tabIndex >= 0 && each.checkVisibility());
+  const first = [...(partOf(button)?.querySelectorAll(FIRST) ?? [])].find((each) => each.tabIndex >= 0 && each.checkVisibility());
   if (!first) {
     if (frames) requestAnimationFrame(() => enter(button, frames - 1));
     return;
@@ -23,10 +30,7 @@ function enter(button, frames = 30) {
 
 document.addEventListener("keydown", (event) => {
   const { key, target } = event;
-  if (key === "Escape" && opener) {
-    opener.focus();
-    opener = null;
-  }
+  if (key === "Escape" && opener && partOf(opener)?.contains(target)) requestAnimationFrame(() => leave(opener));
   if (!["Enter", " "].includes(key) || !target.matches(PRESSED)) return;
   event.preventDefault();
   target.click();
