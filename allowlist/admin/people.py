@@ -182,7 +182,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     search_fields = ("username", "display_name", "email", "identities__value")
     newest_by = F("pk")
     searches_all = True
-    ordering = ("-last_spoke_at", "username")
+    ordering = (F("last_spoke_at").desc(nulls_last=True), "username")
     filter_horizontal = ("user_permissions",)
     readonly_fields = ("last_account", "last_spoke_at", "last_login", "date_joined", "open_badge")
     add_fieldsets = ((None, {"fields": ("username", "display_name", "only_listed")}),)

@@ -415,6 +415,16 @@ def test_the_list_of_people_says_until_when_a_guest_may_speak(
     assert sorted(shown) == ["0", "2", "2, until May 17, 2030, 8:15 a.m."]
 
 
+def test_people_who_never_spoke_come_last_on_each_database(
+    owner_client: Client, make_user: MakeUser
+) -> None:
+    make_user("anna")
+    spoke = make_user("zoe")
+    User.objects.filter(pk=spoke.pk).update(last_spoke_at=timezone.now())
+    shown = re.findall(r'user/(\d+)/change/"', page(owner_client, "/admin/core/user/"))
+    assert shown[0] == str(spoke.pk)
+
+
 def test_staff_see_no_button_whose_press_would_be_refused(
     client: Client, owner: User, staff: User, request_row: UnknownRequest
 ) -> None:
