@@ -415,7 +415,7 @@ def test_the_list_of_people_says_until_when_a_guest_may_speak(
     assert sorted(shown) == ["0", "2", "2, until May 17, 2030, 8:15 a.m."]
 
 
-def test_people_who_never_spoke_come_last_on_each_database(
+def test_people_without_a_message_come_last_on_each_database(
     owner_client: Client, make_user: MakeUser
 ) -> None:
     make_user("anna")
