@@ -71,11 +71,9 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         self._open: tuple[TextKind, str] | None = None
 
     def length(self, frame: Frame) -> int:
-        """Count the characters of a piece of text or thinking."""
         return len(text_of(frame))
 
     def without(self, frame: Frame, characters: int) -> Frame:
-        """Return a piece without its first characters."""
         if frame["type"] != "content_block_delta":
             return frame
         piece = text_of(frame)[characters:]
@@ -151,7 +149,6 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         ]
 
     def fail(self, failure: Failure) -> list[Frame]:
-        """Return the error, which ends the stream."""
         return [error_of(failure, request_id=self.config.run_id)]
 
     def _sources(self) -> list[Frame]:
@@ -163,7 +160,6 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         return self.line("\n".join([f"**{self.words.sources}**\n", *lines]))
 
     def line(self, text: str) -> list[Frame]:
-        """Add a text block."""
         return self.text("text", "", text, settled=True)
 
     def _start(self, block: Block) -> BlockStart:

@@ -65,13 +65,11 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         await self.accept(data, self.asked, sender="metadata.user_id")
 
     def adapter_of(self, work: Work) -> adapter.AnthropicAdapter:
-        """Return the adapter of a run."""
         config = config_of(work, self.asked)
         estimated = fields.tokens(self.asked)
         return adapter.AnthropicAdapter(replace(config, prompt_tokens=estimated))
 
     def farewell(self, work: Work) -> bytes:
-        """Return the last event of a stream whose process is stopped."""
         body = errors.body(errors.OVERLOADED, goes_on(work), request_id=work.run.public_id)
         return adapter.encode(body)
 
@@ -80,13 +78,11 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         return {**work.headers, "request-id": work.run.public_id}
 
     async def answer_failure(self, work: Work, failure: Failure) -> None:
-        """Answer a failed run with its error."""
         headers = {**self.headers_of(work), **failures.headers_of(failure, errors.rates)}
         body = adapter.error_of(failure, request_id=work.run.public_id)
         await self.answer(errors.status_of(failure), body, headers)
 
     async def whole(self, work: Work, log: list[MessageDict]) -> Message | Failure:
-        """Return the answer of a finished run as one message."""
         return adapter.message(log, config_of(work, self.asked))
 
 

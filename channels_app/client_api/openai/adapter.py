@@ -82,7 +82,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         }
 
     def length(self, frame: Frame) -> int:
-        """Return the length of the text that a chunk adds to the answer."""
         return len(content_of(frame))
 
     def advance(self, frame: Frame) -> int:
@@ -93,7 +92,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return 0 if "reasoning_content" in delta else len(delta.get("content", "")) or 1
 
     def without(self, frame: Frame, characters: int) -> Frame:
-        """Return a chunk without the first characters of its text."""
         if frame == DONE or "error" in frame:
             return frame
         [choice] = frame["choices"]
@@ -105,7 +103,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return self._say("content" if kind == "text" else "reasoning_content", piece, speaker=key)
 
     def line(self, text: str) -> list[Frame]:
-        """Add a line to the content."""
         return self._say("content", text, speaker="")
 
     def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
@@ -152,7 +149,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return [*frames, DONE]
 
     def fail(self, failure: Failure) -> list[Frame]:
-        """Return the error, and the end of the stream."""
         return [error_of(failure), DONE]
 
     def _sources(self) -> list[Frame]:

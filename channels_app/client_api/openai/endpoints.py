@@ -61,15 +61,12 @@ class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
         await self.accept(data, self.asked, sender="user")
 
     def adapter_of(self, work: Work) -> adapter.OpenAIAdapter:
-        """Return the adapter of a run."""
         return adapter.OpenAIAdapter(config_of(work, self.asked))
 
     def farewell(self, work: Work) -> bytes:
-        """Return the last frames of a stream whose process is stopped."""
         return encode(errors.body(503, goes_on(work))) + encode(DONE)
 
     async def whole(self, work: Work, log: list[MessageDict]) -> Completion | Failure:
-        """Return the answer of a finished run as one completion."""
         return completion(log, config_of(work, self.asked))
 
 

@@ -77,7 +77,6 @@ class ResponsesAdapter(ProseAdapter[Event]):
         self._tail = ""
 
     def length(self, frame: Event) -> int:
-        """Count the characters of texts, and of reasoning."""
         if (
             frame["type"] == "response.output_text.delta"
             or frame["type"] == "response.reasoning_summary_text.delta"
@@ -86,7 +85,6 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return 0
 
     def without(self, frame: Event, characters: int) -> Event:
-        """Return a piece of a text without its first characters."""
         if frame["type"] == "response.output_text.delta":
             return {**frame, "delta": frame["delta"][characters:]}
         if frame["type"] == "response.reasoning_summary_text.delta":
@@ -94,7 +92,6 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return frame
 
     def begin(self) -> list[Event]:
-        """Return the beginning of the response."""
         return [{"type": "response.created", "response": self.response}]
 
     def started(self, data: Mapping[str, object]) -> list[Event]:
@@ -102,7 +99,6 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return [{"type": "response.in_progress", "response": self.response}]
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Event]:
-        """Add text to the message, or to the reasoning."""
         if kind == "text":
             return self._say(piece, speaker=key)
         frames = self._think(piece, key)
@@ -111,11 +107,9 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return frames
 
     def line(self, text: str) -> list[Event]:
-        """Add a line to the message."""
         return self._say(text)
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Event]:
-        """Convert a call of the client's own tool to an item."""
         frames = self._close()
         item = self.config.kinds.item(self._id("fc"), call_id, name, arguments)
         at = len(self._output)
@@ -142,7 +136,6 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return [*frames, {"type": "response.incomplete", "response": self.response}]
 
     def fail(self, failure: Failure) -> list[Event]:
-        """End with the error."""
         frames = self._close("incomplete")
         self._settle("failed", failure.data)
         text = failures.message_of(failure)

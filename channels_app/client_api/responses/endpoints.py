@@ -32,7 +32,6 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[wire.Event]):
     encode = staticmethod(adapter.encode)
 
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
-        """Return the adapter of a run."""
         return adapter.ResponsesAdapter(stored.config_of(work))
 
     async def refuse(self, error: RefusedError) -> None:
@@ -51,7 +50,6 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[wire.Event]):
         return f": {event_stream.RESTARTS}\n\n".encode()
 
     async def whole(self, work: Work, log: list[MessageDict]) -> wire.Response | Failure:
-        """Return the answer of a finished run as one response."""
         found = await in_thread(stored.ended, work, log)
         return found.response if found.failure is None else found.failure
 
