@@ -49,6 +49,7 @@ from channels_app.client_api.run_adapter import (
 from channels_app.rendering.links import source_line
 
 GAP = "\n\n"
+PIECES = ("response.output_text.delta", "response.reasoning_summary_text.delta")
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
@@ -77,19 +78,12 @@ class ResponsesAdapter(ProseAdapter[Event]):
         self._tail = ""
 
     def length(self, frame: Event) -> int:
-        if (
-            frame["type"] == "response.output_text.delta"
-            or frame["type"] == "response.reasoning_summary_text.delta"
-        ):
-            return len(frame["delta"])
-        return 0
+        return len(frame["delta"]) if frame["type"] in PIECES else 0
 
     def without(self, frame: Event, characters: int) -> Event:
-        if frame["type"] == "response.output_text.delta":
-            return {**frame, "delta": frame["delta"][characters:]}
-        if frame["type"] == "response.reasoning_summary_text.delta":
-            return {**frame, "delta": frame["delta"][characters:]}
-        return frame
+        if frame["type"] not in PIECES:
+            return frame
+        return {**frame, "delta": frame["delta"][characters:]}
 
     def begin(self) -> list[Event]:
         return [{"type": "response.created", "response": self.response}]
@@ -177,7 +171,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         name, at = self._id("msg"), len(self._output)
         part = text_part("", [])
         self._open = message_of(name, "in_progress", text_part("", []))
-        empty: MessageItem = {**self._open, "content": []}
+        empty = {**self._open, "content": []}
         return [
             {"type": "response.output_item.added", "output_index": at, "item": empty},
             {"type": "response.content_part.added", **in_text(name, at), "part": part},
@@ -204,7 +198,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         name, at = self._id("rs"), len(self._output)
         self._open_key = key
         self._open = reasoning_of(name, "in_progress", "")
-        empty: ReasoningItem = {**self._open, "summary": []}
+        empty = {**self._open, "summary": []}
         place, part = in_summary(name, at), summary_text("")
         return [
             {"type": "response.output_item.added", "output_index": at, "item": empty},

@@ -9,9 +9,6 @@ from channels_app.client_api import failures
 from channels_app.client_api.responses.wire import (
     CallItem,
     Event,
-    InItem,
-    InSummary,
-    InText,
     ItemStatus,
     MessageItem,
     OutputText,
@@ -54,12 +51,12 @@ def reasoning_of(
     }
 
 
-def in_text(name: str, at: int) -> InText:
+def in_text(name: str, at: int) -> Event:
     """Return the place of the only text of a message, the item number ``at``."""
     return {"item_id": name, "output_index": at, "content_index": 0}
 
 
-def in_summary(name: str, at: int) -> InSummary:
+def in_summary(name: str, at: int) -> Event:
     """Return the place of the only part of a thought, the item number ``at``."""
     return {"item_id": name, "output_index": at, "summary_index": 0}
 
@@ -93,7 +90,7 @@ def begun(item: CallItem) -> CallItem:
 
 def arguments_of(item: CallItem, at: int) -> list[Event]:
     """Return the events between the begin and the end of a call."""
-    place: InItem = {"item_id": item["id"], "output_index": at}
+    place = {"item_id": item["id"], "output_index": at}
     if item["type"] == "function_call":
         given = item["arguments"]
         return [
