@@ -12,7 +12,6 @@ from channels_app.asgi.http import Headers, RefusedError
 from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
-from channels_app.client_api.anthropic.wire import Frame, Message, Model
 from channels_app.client_api.openai.endpoints import nothing_at
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
@@ -48,7 +47,7 @@ class AnthropicEndpoint(Endpoint):
         return self.request_id
 
 
-class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
+class Messages(HistoryEndpoint[adapter.Frame], AnthropicEndpoint):
     """``POST /v1/messages``."""
 
     heartbeat = PING
@@ -82,7 +81,7 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         body = adapter.error_of(failure, request_id=work.run.public_id)
         await self.answer(errors.status_of(failure), body, headers)
 
-    async def whole(self, work: Work, log: list[MessageDict]) -> Message | Failure:
+    async def whole(self, work: Work, log: list[MessageDict]) -> adapter.Frame | Failure:
         return adapter.message(log, config_of(work, self.asked))
 
 
@@ -123,7 +122,7 @@ class Models(AnthropicEndpoint):
         }
         await self.answer(200, found, {"request-id": self.name_request()})
 
-    def page(self, every: list[Model]) -> tuple[list[Model], bool]:
+    def page(self, every: list[dict[str, str]]) -> tuple[list[dict[str, str]], bool]:
         """Return the entries after ``after_id`` or before ``before_id``, at most ``limit``, and
         whether there are more in that direction.
         """
@@ -158,7 +157,7 @@ def limit_of(given: str) -> int:
     return int(given)
 
 
-def model_of(entry: dict[str, Any]) -> Model:
+def model_of(entry: dict[str, Any]) -> dict[str, str]:
     """Return an entry of the list of models in Anthropic's form."""
     made = datetime.fromtimestamp(entry["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     name = entry["id"]
