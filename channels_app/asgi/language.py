@@ -42,7 +42,7 @@ def language_of(request: HttpRequest) -> str:
     """Return the language of a request. Reads the user where there is a session."""
     own = ""
     if settings.SESSION_COOKIE_NAME in request.COOKIES:
-        with suppress(AWAY):  # the view will say that the database is away
+        with suppress(*AWAY):  # the view will say that the database is away
             own = getattr(request.user, "language", "")
     browsers = request.headers.get("Accept-Language", "")
     return interface_language.of_tag(own) or interface_language.of_header(browsers)

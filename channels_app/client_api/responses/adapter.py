@@ -263,4 +263,4 @@ class ResponsesAdapter(ProseAdapter[Event]):
 def encode(number: int, frame: Event) -> bytes:
     """Encode one event, with its number, as a server-sent event."""
     data = orjson.dumps({**frame, "sequence_number": number})
-    return b"event: " + frame["type"].encode() + b"\ndata: " + data + b"\n\n"
+    return b"event: %s\ndata: %s\n\n" % (frame["type"].encode(), data)
