@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from channels_app.asgi.chat_messages import Json
 from channels_app.client_api import failures
 from channels_app.client_api.responses.frames import (
+    Event,
     arguments_of,
     begun,
     code_of,
@@ -29,16 +31,6 @@ from channels_app.client_api.responses.frames import (
     usage_of,
 )
 from channels_app.client_api.responses.tools import Kinds
-from channels_app.client_api.responses.wire import (
-    Event,
-    Item,
-    ItemStatus,
-    MessageItem,
-    ReasoningItem,
-    Response,
-    Status,
-    UrlCitation,
-)
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
@@ -59,7 +51,7 @@ class Config(RunConfig):
     a thought, for the client to keep; None where it did not ask for that.
     """
 
-    response: Response
+    response: Json
     kinds: Kinds = field(default_factory=Kinds)
     encrypt: Callable[[str], str] | None = None
 
@@ -70,9 +62,9 @@ class ResponsesAdapter(ProseAdapter[Event]):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
-        self.response: Response = {**config.response, "status": "in_progress"}
-        self._output: list[Item] = []
-        self._open: MessageItem | ReasoningItem | None = None
+        self.response: Json = {**config.response, "status": "in_progress"}
+        self._output: list[Json] = []
+        self._open: Json | None = None
         self._open_key = ""
         self._speaker = ""
         self._tail = ""
@@ -121,7 +113,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         is_whole = reason is None and not end.is_cancelled
         frames = self._sources()
         frames += self._close("completed" if is_whole else "incomplete")
-        status: Status = "cancelled" if end.is_cancelled else "incomplete"
+        status = "cancelled" if end.is_cancelled else "incomplete"
         self._settle("completed" if is_whole else status, end.data)
         if is_whole:
             self.response["completed_at"] = seconds_of(end.data)
@@ -136,7 +128,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         self.response["error"] = {"code": code_of(failure), "message": text}
         return [*frames, {"type": "response.failed", "response": self.response}]
 
-    def _settle(self, status: Status, data: Mapping[str, object]) -> None:
+    def _settle(self, status: str, data: Mapping[str, object]) -> None:
         self.response = {
             **self.response,
             "status": status,
@@ -159,7 +151,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         self._speaker = speaker
         self._tail = (self._tail + piece)[-2:]
         message = self._open
-        assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - above
+        assert message is not None  # noqa: S101 - above
         message["content"][0]["text"] += piece
         place = in_text(message["id"], len(self._output))
         return [
@@ -186,7 +178,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         if not is_open or self._open_key != key:
             frames = [*self._close(), *self._begin_reasoning(key)]
         item = self._open
-        assert item is not None and item["type"] == "reasoning"  # noqa: S101, PT018 - above
+        assert item is not None  # noqa: S101 - above
         item["summary"][0]["text"] += piece
         place = in_summary(item["id"], len(self._output))
         return [
@@ -205,13 +197,12 @@ class ResponsesAdapter(ProseAdapter[Event]):
             {"type": "response.reasoning_summary_part.added", **place, "part": part},
         ]
 
-    def _close(self, status: ItemStatus = "completed") -> list[Event]:
+    def _close(self, status: str = "completed") -> list[Event]:
         """End the open item."""
         item, self._open, self._open_key = self._open, None, ""
         if item is None:
             return []
         at = len(self._output)
-        done: Item
         if item["type"] == "message":
             [part] = item["content"]
             done = message_of(item["id"], status, part)
@@ -242,9 +233,9 @@ class ResponsesAdapter(ProseAdapter[Event]):
 
     def _annotate(self, url: str, title: str, characters: int) -> Event:
         message = self._open
-        assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - just said
+        assert message is not None  # noqa: S101 - just said
         part = message["content"][0]
-        cited: UrlCitation = {
+        cited = {
             "type": "url_citation",
             "url": url,
             "title": title,
