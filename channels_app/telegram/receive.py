@@ -524,7 +524,3 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
     draft = Draft(account=row, update_id=update_id, raw=raw)
     with atomic_write():
         inbox.store(draft=draft, state=state, now=timezone.now(), note=why)
-
-
-def clear_cache() -> None:
-    bots.clear()

@@ -51,7 +51,7 @@ OWNER, GUEST, STRANGER, GROUP = 555, 556, 700, -100
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    receive.clear_cache()
+    receive.bots.clear()
 
 
 @pytest.fixture
