@@ -18,6 +18,7 @@ from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
 from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.client_api import routes as client_api  # noqa: E402
+from channels_app.client_api.openai import routes as openai  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
 from channels_app.intake import urls as intake  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
@@ -43,16 +44,16 @@ view_handler: Any = ViewHandler()
 pages: Any = limited(django_application)
 ROUTES = [*CONSUMERS, *(URLPattern(view.pattern, view_handler) for view in VIEWS)]
 router = URLRouter([*ROUTES, re_path(r"", pages)])
+# Channels' router takes ``//x`` for ``/x``, which Django does not. Of clients with a slash at the
+# end of their base URL: none of these addresses is served, all are told the one that is meant.
+two_slashes = URLRouter([*openai.REST, re_path(r"", pages)])
 
 
 async def http_application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Route to consumers and views by address, all else to pages.
-
-    Channels' router takes ``//x`` for ``/x``, which Django does not.
-    """
+    """Route to consumers and views by address, all else to pages."""
     caller = tracing.caller_of(scope["headers"]) if tracing.is_on() else None
     log_ids.begin(caller=caller)
-    application = pages if scope["path"].startswith("//") else router
+    application = two_slashes if scope["path"].startswith("//") else router
     await application(scope, receive, send)
 
 
