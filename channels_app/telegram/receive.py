@@ -304,7 +304,10 @@ def stops_own_answer(
         return False
     user = known_sender(row, message)
     own = session_of(row, message, user) if user is not None else None
-    return own is not None and Run.objects.filter(session=own, state__in=Run.OPEN).exists()
+    if own is None:
+        return False
+    is_writing = Run.objects.filter(session=own, state__in=Run.OPEN).exists()
+    return is_writing or outbox.rest_of_answers(own).exists()
 
 
 def known_sender(row: ChannelAccount, message: updates.TelegramMessage) -> User | None:
