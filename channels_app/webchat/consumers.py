@@ -540,11 +540,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Send the cards of what waits for a decision, and which the page does not show yet; then
         those of what was decided while it was away.
         """
-        for notice in await in_thread(spoken_by, self.language, calls.pending_notices, principal):
-            if asked_by(notice) not in self.shown:
+        for notice in await in_thread(spoken_by, self.language, calls.notices_of, principal):
+            if notice.get("decided") or asked_by(notice) not in self.shown:
                 await self.show_notice(principal, notice)
-        for notice in await in_thread(spoken_by, self.language, calls.decided_notices, principal):
-            await self.show_notice(principal, notice)
 
     async def show_published(self, principal: Principal, notice: Data) -> None:
         """Send a card that another process has published, in its person's own language; an open
