@@ -33,7 +33,7 @@ from core.tools import phrases
 
 logger = logging.getLogger(__name__)
 
-BOT_SECONDS = 3600.0
+BOT_SECONDS = 300.0
 # So many seconds after a message the name of the bot may be added to it.
 LATE_NAME = 600
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
@@ -53,7 +53,8 @@ async def fetch_bot(account: Account) -> Bot:
 
 
 async def bot_of(account: Account) -> Bot:
-    """Return the bot of an account, cached for an hour: the token has its id, but not its name.
+    """Return the bot of an account, cached for five minutes: the token has its id, but not its
+    name, which may change.
 
     Raises ChannelError where Telegram does not tell it, and did not before: without the name, a
     message to the bot looks like one to others, and would be passed over.

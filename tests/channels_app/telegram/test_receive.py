@@ -1035,10 +1035,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return answers
 
 
-def test_the_bot_is_asked_for_once_an_hour(
+def test_the_bot_is_asked_for_its_name_every_five_minutes(
     row: ChannelAccount, asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When it does not answer, the last answer counts, and before the first one what is stored."""
+    """It may be renamed. When it does not answer, the last answer counts, and before the first one
+    what is stored.
+    """
     now, failure = [100.0], ChannelError("away")
     monkeypatch.setattr(ttl_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
     account = account_of(row)
@@ -1049,7 +1051,7 @@ def test_the_bot_is_asked_for_once_an_hour(
     asked.insert(0, failure)
     assert bot() == receive.last_known(account) == Bot(900, "kept_bot")
     assert bot() == bot() == Bot(999, "my_bot")
-    now[0] += receive.BOT_SECONDS - 1
+    now[0] += 5 * 60 - 1
     assert bot() == Bot(999, "my_bot")
     now[0] += 1
     asked[:] = [failure, {"id": 999}]
