@@ -14,7 +14,7 @@ class SessionStore(db.SessionStore):
     """A session whose time begins anew when a page is opened, at most once a day."""
 
     def _get_session_from_db(self) -> Session | None:
-        row: Session | None = super()._get_session_from_db()
+        row: Session | None = super()._get_session_from_db()  # type: ignore[misc]  # not in stubs
         full = timedelta(seconds=settings.SESSION_COOKIE_AGE)
         if row is not None and row.expire_date < timezone.now() + full - RENEWED_AFTER:
             self.modified = True  # Django's middleware stores it, and sends its cookie

@@ -130,7 +130,7 @@ def test_c9_a_message_during_a_run_waits_and_stop_keeps_the_partial_answer(
 def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
     account: ChannelAccount,
 ) -> None:
-    """Its first message stays; what is still being written has its own end."""
+    """Its first message stays; an answer that is still being written has its own end."""
     PLATFORM.clear()
     text = "\n\n".join(letter * (TEXT_LIMIT // 2 + 1) for letter in "abc")
     write(account, "a long one", "1")

@@ -166,7 +166,7 @@ def write_as_stranger() -> UnknownRequest:
     return UnknownRequest.objects.get()
 
 
-async def test_v67_a_page_that_was_away_learns_what_became_of_its_cards(
+async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
     ada: User, bob: User
 ) -> None:
     """It kept the buttons of what was decided elsewhere. Any other page ignores such a card, and
