@@ -10,7 +10,7 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from core.conversations import events, runs
 from core.conversations.runs import Outcome
 from core.database.transactions import atomic_write
-from core.messages import stream_end, stream_start, text_message
+from core.messages import Message, stream_end, stream_start, text_message
 from core.models import ChatSession, Run, User
 from tests.core.messages.samples import SAMPLES
 from tests.loops import end_tasks
@@ -27,7 +27,7 @@ def test_d1_the_sources_are_headed_in_the_language_of_the_person(
     _, token = keys.create(name="program", user=user, scopes=["inbound"])
     session = ChatSession.objects.create(user=user, account=builtin_account("http"))
     run = Run.objects.create(session=session, user=user, route={})
-    log = [
+    log: list[Message] = [
         stream_start(request_id="r", chat_id="c", trace_id="t", timestamp_ms=1),
         text_message("Paris is the capital.", message_id="A1"),
         SAMPLES["retrieval"],

@@ -627,8 +627,8 @@ def test_c8_a_command_that_comes_twice_ends_no_batch_that_came_after_it(
 ) -> None:
     """A platform repeats an update of which it did not get the 200."""
     for number, text in enumerate((command, "one", command, "two")):
-        again = {"update_id": "5"} if text == command else {"update_id": f"6{number}"}
-        say(account, text, chat="c", debounce=True, **again)
+        update_id = "5" if text == command else f"6{number}"
+        say(account, text, chat="c", debounce=True, update_id=update_id)
     inbox.flush_due(session_id=ChatSession.objects.get().pk, now=NOW + 9 * SECOND)
     assert Run.objects.latest("id").text == "one\ntwo"
 
