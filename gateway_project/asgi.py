@@ -36,16 +36,16 @@ view_handler: Any = ViewHandler()  # Django resolves the address again
 pages: Any = limited(django_application)
 ROUTES = [*CONSUMERS, *(URLPattern(view.pattern, view_handler) for view in VIEWS)]
 router = URLRouter([*ROUTES, re_path(r"", pages)])
+# Channels' router takes ``//x`` for ``/x``, which Django does not. Of clients with a slash at the
+# end of their base URL: none of these addresses is served, all are told the one that is meant.
+two_slashes = URLRouter([*client_api.UNKNOWN, re_path(r"", pages)])
 
 
 async def http_application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Route to consumers and views by address, all else to pages.
-
-    Channels' router takes ``//x`` for ``/x``, which Django does not.
-    """
+    """Route to consumers and views by address, all else to pages."""
     caller = tracing.caller_of(scope["headers"]) if tracing.is_on() else None
     log_ids.begin(caller=caller)
-    application = pages if scope["path"].startswith("//") else router
+    application = two_slashes if scope["path"].startswith("//") else router
     await application(scope, receive, send)
 
 

@@ -14,7 +14,7 @@ from channels_app.client_api.ui_stream import endpoints as ui_stream
 
 CALLS = "(?:(?:chat/)?completions|responses|messages|models|embeddings|audio/[a-z]+)"
 # ``/api/…`` without ``/v1`` is the gateway's own, but for the one call.
-MISPLACED = rf"^(?:(?:(?:api/|openai/)?v1/|openai/)?{CALLS}|api/chat/completions)/?$"
+MISPLACED = rf"^/*(?:(?:(?:api/|openai/)?v1/|openai/)?{CALLS}|api/chat/completions)/?$"
 
 
 def by_version(theirs: Any, others: Any) -> Any:
@@ -30,6 +30,12 @@ def by_version(theirs: Any, others: Any) -> Any:
     return choose
 
 
+UNKNOWN = [
+    # All that is left of /v1.
+    re_path(r"(?s)^/*v1(?:/.*)?$", openai.Unknown.as_asgi()),
+    # Of clients whose base URL lacks /v1, ends with a slash, or has another path before /v1.
+    re_path(MISPLACED, openai.Unknown.as_asgi()),
+]
 ROUTES = [
     # The first: the router compares one address after the other.
     path("v1/chat/completions", openai.ChatCompletions.as_asgi()),
@@ -53,8 +59,5 @@ ROUTES = [
     # Both APIs have these two.
     path("v1/models", by_version(anthropic.Models.as_asgi(), openai.Models.as_asgi())),
     path("v1/models/<path:name>", by_version(anthropic.OneModel.as_asgi(), openai.Model.as_asgi())),
-    # All that is left of /v1.
-    re_path(r"(?s)^v1(?:/.*)?$", openai.Unknown.as_asgi()),
-    # Of clients whose base URL lacks /v1, or has another path before it.
-    re_path(MISPLACED, openai.Unknown.as_asgi()),
+    *UNKNOWN,
 ]

@@ -212,20 +212,23 @@ def new(asked: Asked) -> str:
 
 
 def stop(asked: Asked) -> str:
-    """``/stop``: stop the open runs and drop waiting messages ([C9])."""
+    """``/stop``: stop the open runs, drop waiting messages, and send no more of an answer that is
+    written ([C9]).
+    """
     open_runs = Run.objects.filter(session=asked.session, state__in=Run.UNFINISHED).order_by("id")
     going = list(open_runs)
     for run in going:
         runs.request_cancel(run=run)
     waiting = inbox.drop_waiting(session=asked.session, note="stopped")
+    rest = outbox.take_back(outbox.rest_of_answers(asked.session))
     taken = deciding.withdraw(session_id=asked.session.pk)
     # It waits for a decision in the same moment, whose run goes on.
     for run in open_runs.exclude(pk__in=[each.pk for each in going]):
         runs.request_cancel(run=run)
         going.append(run)
-    if taken and not going:
+    if taken and not going and not rest:
         return gettext("The question was taken back.")
-    is_stopping = going or waiting > 1
+    is_stopping = going or waiting > 1 or rest
     return gettext("Stopping…") if is_stopping else gettext("There is nothing to stop.")
 
 

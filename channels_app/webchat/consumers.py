@@ -537,9 +537,11 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(SIGNED_OUT)
 
     async def show_pending(self, principal: Principal) -> None:
-        """Send the cards of what waits for a decision, and which the page does not show yet."""
-        for notice in await in_thread(spoken_by, self.language, calls.pending_notices, principal):
-            if asked_by(notice) not in self.shown:
+        """Send the cards of what waits for a decision, and which the page does not show yet; then
+        those of what was decided while it was away.
+        """
+        for notice in await in_thread(spoken_by, self.language, calls.notices_of, principal):
+            if notice.get("decided") or asked_by(notice) not in self.shown:
                 await self.show_notice(principal, notice)
 
     async def show_published(self, principal: Principal, notice: Data) -> None:

@@ -28,6 +28,7 @@ from core.models import (
     ChannelAccount,
     ChatSession,
     Delivery,
+    Run,
     Schedule,
     ToolRule,
 )
@@ -142,6 +143,17 @@ def retract(*, run_id: int, from_index: int) -> None:
     take_back(surplus)
     for row in surplus.filter(state__in=(*OPEN, Delivery.State.SENT)):
         change(delivery=row, payload={"kind": "delete"})
+
+
+def rest_of_answers(session: ChatSession) -> QuerySet[Delivery]:
+    """Return the messages of a session's finished answers that wait behind the first one of each.
+
+    Those of an answer that is being written may still be changed by its end.
+    """
+    here = conversation(account_id=session.account_id, chat=session.chat, thread=session.thread)
+    rows = Delivery.objects.filter(state=Delivery.State.PENDING, conversation=here, session=session)
+    waiting = rows.filter(run__isnull=False, block_index__gt=0, external_message_id="")
+    return waiting.exclude(run__state__in=Run.UNFINISHED)
 
 
 def take_back(rows: QuerySet[Delivery]) -> int:

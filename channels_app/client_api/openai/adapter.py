@@ -31,7 +31,6 @@ from channels_app.client_api.run_adapter import (
 )
 from channels_app.rendering.links import Citation, source_line
 from core.messages import LoadingMessage
-from core.providers.failures import KINDS
 
 # A chunk, an error, or the end. The tests check each chunk against the type that OpenAI publishes.
 Json = dict[str, Any]
@@ -205,7 +204,7 @@ class OpenAIAdapter(ProseAdapter[Frame]):
 
 def error_of(failure: Failure) -> Json:
     """Return an error in the API's wording, where it has some, without the owner's details."""
-    kind = KINDS.get(failure.code)
+    kind = failures.kind_of(failure)
     named = (kind.type, kind.name) if kind else (failure.code, failure.code)
     text = failures.message_of(failure)
     return {"error": {"message": text, "type": named[0], "code": named[1], "param": None}}

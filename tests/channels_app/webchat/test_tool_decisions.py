@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.asgi.principal import Principal
+from channels_app.intake import decisions
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices
 from channels_app.tool_requests import asking, deciding
@@ -163,6 +164,49 @@ def write_as_stranger() -> UnknownRequest:
     draft = Draft(account=account, sender="mallory", chat="mallory", text="Let me in")
     receive_sender(draft=draft, now=timezone.now())
     return UnknownRequest.objects.get()
+
+
+async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
+    ada: User, bob: User
+) -> None:
+    """It kept the buttons of what was decided elsewhere. Any other page ignores such a card, and
+    one of long ago does not come.
+    """
+    old, call = await in_thread(pause, bob), await in_thread(pause, bob)
+    request = await in_thread(write_as_stranger)
+    async with at_the_page(ada) as socket:
+        assert {asked["type"] for asked in [await socket.hear() for _ in range(3)]} == {"notice"}
+
+    def settle() -> None:
+        for each in (old, call):
+            deciding.decide(
+                call_id=each.public_id,
+                digest=each.digest,
+                by=ada,
+                choice="deny",
+                via="telegram",
+                now=timezone.now(),
+            )
+        decisions.decide(
+            request=request.public_id,
+            verdict="deny",
+            owner=ada,
+            via="telegram",
+            now=timezone.now(),
+        )
+        long_ago = timezone.now() - timedelta(days=3)
+        ToolCall.objects.filter(pk=old.pk).update(decided_at=long_ago)
+
+    await in_thread(settle)
+    async with at_the_page(ada) as socket:
+        of_call, of_request = await socket.hear(), await socket.hear()
+    assert (of_call["tool_call"], of_call["decided"]) == (call.public_id, True)
+    assert "Denied." in of_call["text"]
+    assert (of_request["request"], of_request["decided"]) == (request.public_id, True)
+    assert "Denied" in of_request["text"]
+    assert not {"choices", "digest"} & {*of_call, *of_request}
+    assert await in_thread(calls.decided_notices, Principal(bob, session_key="a browser's")) == []
+    assert await in_thread(calls.decided_notices, Principal(ada)) == []
 
 
 async def test_v68_a_program_with_the_key_of_an_owner_gets_no_card(ada: User, bob: User) -> None:

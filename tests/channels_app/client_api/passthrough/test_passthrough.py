@@ -244,7 +244,7 @@ def test_w36_w37_the_official_client_works(
     ("path", "body", "status", "words"),
     [
         ("embeddings", {"model": "nothing", "input": "x"}, 404, "not known here"),
-        ("embeddings", {"model": "claude", "input": "x"}, 404, "does not speak OpenAI's API"),
+        ("embeddings", {"model": "claude", "input": "x"}, 404, "name a model of one that has it"),
         ("embeddings", {"input": "x"}, 400, "model must be"),
         ("embeddings", {"model": "embed"}, 400, "input must"),
         ("embeddings", {"model": "embed", "input": []}, 400, "input must"),
