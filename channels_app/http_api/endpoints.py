@@ -16,7 +16,7 @@ from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import count_sender, end_of_key, slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
-from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
+from channels_app.asgi.fields import MOST_EVENT_DIGITS, conversation_id, text
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.asgi.waiting import until_end
@@ -308,7 +308,7 @@ def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
         return False
     said = set(run.inbound.values_list("sender", flat=True))
     if not said:  # an answer of the gateway itself
-        return run.session.chat == place(sender)
+        return run.session.chat == conversation_id(sender)
     return not said.isdisjoint({sender, permissions.value_of(named)})
 
 

@@ -121,9 +121,11 @@ class Asked:
         return self.user.is_owner and self.listed
 
     @property
-    def place(self) -> assistants.Place:
+    def requester(self) -> assistants.Requester:
         """Return where the command was given, with the rights of its sender."""
-        return assistants.place_of(self.session, key_id=self.message.via_key, listed=self.listed)
+        return assistants.requester_in(
+            self.session, key_id=self.message.via_key, listed=self.listed
+        )
 
     @property
     def of_decider(self) -> bool:
@@ -193,7 +195,7 @@ def start(asked: Asked) -> str:
 
 def help_text(asked: Asked) -> str:
     """``/help``."""
-    choices = choosing.help_lines(asked.session, asked.place)
+    choices = choosing.help_lines(asked.session, asked.requester)
     own = choices | (LISTED_HELP if asked.listed else {})
     if asked.listed and connections.usable_by(asked.user):
         own |= CONNECTIONS_HELP
@@ -368,9 +370,9 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "whoami": whoami,
     "link": link,
     "assistant": lambda asked: choosing.assistant(
-        asked.session, asked.place, asked.command.argument
+        asked.session, asked.requester, asked.command.argument
     ),
-    "model": lambda asked: choosing.model(asked.session, asked.place, asked.command.argument),
+    "model": lambda asked: choosing.model(asked.session, asked.requester, asked.command.argument),
     "usage": lambda asked: usage_reports.summary(asked.user, asked.now),
     "reminders": list_reminders,
     "timezone": lambda asked: reminders.time_zone(

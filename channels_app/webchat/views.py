@@ -26,7 +26,7 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from allowlist import account_audit, link_codes, revocation
+from allowlist import link_codes, own_actions, revocation
 from allowlist import sign_in as links
 from channels_app.asgi import http, throttling
 from channels_app.asgi.http import RefusedError
@@ -216,7 +216,7 @@ def change_setting(user: User, name: str, wanted: str | bool) -> None:  # noqa: 
         before = User.objects.values_list(name, flat=True).get(id=user.id)
         if before != wanted:
             User.objects.filter(id=user.id).update(**{name: wanted})
-            account_audit.setting_changed(user=user, name=name, change=(before, wanted))
+            own_actions.setting_changed(user=user, name=name, change=(before, wanted))
 
 
 @require_POST
@@ -290,7 +290,7 @@ def enter(request: HttpRequest, user: Any, *, how: str) -> None:
     """
     before = request.user.pk
     login(request, user, backend=BACKEND)
-    account_audit.signed_in(user=user, how=how, now=timezone.now())
+    own_actions.signed_in(user=user, how=how, now=timezone.now())
     if before not in (None, user.pk):
         revocation.check_sessions(user_id=before)
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from allowlist import permissions
 from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, keep_newest_pictures, refused
-from channels_app.asgi.fields import place
+from channels_app.asgi.fields import conversation_id
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.acceptance import Work, facts_of
@@ -83,7 +83,9 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
 def is_of(run: Run, caller: Principal, sender: str) -> bool:
     """Return whether a run was made for a sender of a bridge, who is still the same person."""
     user = person_of(caller, sender)
-    return run.session.chat == place(sender) and user is not None and user.pk == run.user_id
+    return (
+        run.session.chat == conversation_id(sender) and user is not None and user.pk == run.user_id
+    )
 
 
 def person_of(caller: Principal, sender: str) -> User | None:

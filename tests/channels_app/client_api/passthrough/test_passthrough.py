@@ -306,7 +306,7 @@ def test_w76_a_request_that_is_passed_through_is_one_of_the_calls_at_once(
 
     async def while_it_is_taken() -> httpx.Response:
         made = Semaphores()
-        async with made.place(str(row), most=1):
+        async with made.slot(str(row), most=1):
             answer = await asyncio.to_thread(client.post, "/v1/embeddings", json=body)
         await made.close()
         return answer

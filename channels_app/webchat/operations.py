@@ -14,7 +14,7 @@ from channels_app.asgi import throttling
 from channels_app.asgi.admission import BusyError, admit_message
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.asgi.fields import place
+from channels_app.asgi.fields import conversation_id
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
@@ -113,7 +113,7 @@ def begin_chat(user: User, draft: Draft, wanted: Picked) -> ChatSession | None:
     """
     if inbox.find_duplicate(draft) is not None:
         return None
-    refused = choices.field_refused(choices.place_of_new_chat(user), wanted)
+    refused = choices.field_refused(choices.requester_in_new_chat(user), wanted)
     if refused:
         raise RefusedError(404, choices.MISSING[refused], field=refused)
     session = inbox.open_session(user=user, account=draft.account)
@@ -144,7 +144,7 @@ def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
         account=account,
         kind=account.sender_kind,
         sender=frame.user_id,
-        chat=place(frame.user_id),
+        chat=conversation_id(frame.user_id),
         repeat=repeat_key(frame, scope="ws"),
         text=frame.text,
         media=frame.media,
