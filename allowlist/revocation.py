@@ -14,10 +14,10 @@ from django.db.models import DateTimeField, Q, QuerySet
 from django.utils import timezone
 
 from allowlist import schedule_grants
-from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide, is_group_listed
+from allowlist.turn_starts import first_of
 from core.conversations import inbox, push_subscriptions, runs, tool_calls
 from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from allowlist.first_runs import first_of
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
+from allowlist.turn_starts import first_of
 from core.conversations import runs
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant

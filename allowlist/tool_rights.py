@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from allowlist import schedule_grants
-from allowlist.first_runs import first_of
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
+from allowlist.turn_starts import first_of
 from core.models import Run, Schedule
 
 

@@ -69,12 +69,14 @@ class Verdict:
     """The state of a request after a decision was requested.
 
     ``first``: this call decided. Otherwise the request has the earlier decision, its user, time and
-    channel, or has expired. ``replayed`` is the number of held messages that run now.
+    channel, or has expired. ``replayed`` is the number of held messages that run now, ``until`` the
+    end of an approval that this call has given for a while.
     """
 
     request: UnknownRequest
     first: bool
     replayed: int = 0
+    until: datetime | None = None
 
     @property
     def text(self) -> str:
@@ -92,11 +94,17 @@ class Verdict:
         if row.decided_at is None or row.state not in sentences:
             return gettext("This request has expired.")
         via = gettext(" via {channel}").format(channel=row.decided_via) if row.decided_via else ""
-        return gettext(sentences[row.state]).format(
+        said = gettext(sentences[row.state]).format(
             who=row.decided_by or gettext("somebody"),
             when=f"{row.decided_at:%Y-%m-%d %H:%M}",
             via=via,
         )
+        if self.until is None:
+            return said
+        end = gettext("The approval ends at {when} UTC.").format(
+            when=f"{self.until:%Y-%m-%d %H:%M}"
+        )
+        return f"{said} {end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +313,9 @@ def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict
     verdict, owner, now = asked.verdict, asked.owner, asked.now
     data: dict[str, object] = {"via": asked.via, "sender": f"{row.kind}:{row.sender}"}
     messages: list[InboundMessage] = []
+    until = now + SHORT_GRANT if verdict == "approve_24h" else None
     if row.state == State.APPROVED:
         person = _person(row, owner, asked.user)
-        until = now + SHORT_GRANT if verdict == "approve_24h" else None
         everywhere = asked.everywhere and is_known_everywhere(row)
         _list(row, person, until, everywhere=everywhere)
         UnknownRequest.objects.filter(pk=row.pk).update(granted_user=person)
@@ -327,7 +335,7 @@ def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict
         data=data,
         now=now,
     )
-    return Verdict(_reload(row), first=True, replayed=len(messages))
+    return Verdict(_reload(row), first=True, replayed=len(messages), until=until)
 
 
 def _claim(row: UnknownRequest, state: str, owner: User, via: str, now: datetime) -> bool:

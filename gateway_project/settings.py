@@ -162,6 +162,7 @@ LOGIN_REDIRECT_URL = "/"
 # referrer and opener of the same origin only.
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_HTTPS
 CSRF_COOKIE_HTTPONLY = True  # our script reads the token of the page, not the cookie
+SESSION_ENGINE = "channels_app.asgi.session_store"
 SESSION_COOKIE_NAME = "latchkey_session"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_SSL_REDIRECT = GATEWAY_HTTPS

@@ -289,7 +289,7 @@ def fresh_caches() -> None:
     from channels_app.asgi import acceptance, admission, builtin_accounts
     from core.providers import chain
 
-    builtin_accounts.clear_cache()
+    builtin_accounts.accounts.clear()
     acceptance.acceptance.clear_cache()
     budgets.zones.clear()
     usage_reports.past_totals.clear()

@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import UserChangeForm
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Count, F, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -17,6 +17,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 from unfold.forms import AdminPasswordChangeForm
@@ -38,7 +39,6 @@ from core.admin.base import (
     ModelForm,
     PlainForm,
     ThemedInline,
-    annotated,
     badge,
     visible_line,
 )
@@ -161,7 +161,6 @@ class AccessForm(PlainForm):
 class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     """Users; only superusers grant permissions or change users who have any."""
 
-    speaks_from = annotated("identity_count", "identities")
     form = PersonForm
     change_password_form = AdminPasswordChangeForm
     add_form = NewUserForm
@@ -183,7 +182,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     search_fields = ("username", "display_name", "email", "identities__value")
     newest_by = F("pk")
     searches_all = True
-    ordering = ("-last_spoke_at", "username")
+    ordering = (F("last_spoke_at").desc(nulls_last=True), "username")
     filter_horizontal = ("user_permissions",)
     readonly_fields = ("last_account", "last_spoke_at", "last_login", "date_joined", "open_badge")
     add_fieldsets = ((None, {"fields": ("username", "display_name", "only_listed")}),)
@@ -209,6 +208,12 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     def name(self, user: User) -> str:
         return visible_line(str(user), 60)
 
+    @admin.display(description="identities")
+    def speaks_from(self, user: User) -> str:
+        """Show how many they are, and for a guest, whose all end, until when one is listed."""
+        number, until = getattr(user, "identity_count", 0), getattr(user, "guest_until", None)
+        return f"{number}, until {localize(timezone.localtime(until))}" if until else str(number)
+
     @admin.display(description="open to everyone")
     def open_badge(self, user: User) -> SafeString | str:
         """Show a red badge for each kind that is open to everyone ([A1])."""
@@ -218,8 +223,12 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         people: QuerySet[User] = super().get_queryset(request)
         theirs = ChannelIdentity.objects.filter(user=OuterRef("pk")).order_by().values("user")
-        number = Subquery(theirs.annotate(number=Count("pk")).values("number"))
-        return people.annotate(identity_count=Coalesce(number, 0))
+        counted = theirs.annotate(number=Count("pk"), ending=Count("expires_at"))
+        of_guests = counted.filter(number=F("ending")).annotate(last=Max("expires_at"))
+        return people.annotate(
+            identity_count=Coalesce(Subquery(counted.values("number")), 0),
+            guest_until=Subquery(of_guests.values("last")),
+        )
 
     def add_view(
         self,

@@ -96,8 +96,21 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     def buttons(self, row: UnknownRequest) -> SafeString | str:
         """Show the four decisions while the request is pending."""
         if row.state != UnknownRequest.State.PENDING:
-            return visible_line(unknown_requests.Verdict(row, first=True).text)
+            return self.outcome(row)
         return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
+
+    @admin.display(description="decision")
+    def outcome(self, row: UnknownRequest) -> str:
+        """Show the decision in place of the buttons, for staff that may not decide."""
+        if row.state == UnknownRequest.State.PENDING:
+            return "–"
+        return visible_line(unknown_requests.Verdict(row, first=True).text)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Show the buttons to those whose press they take."""
+        if self.has_decide_permission(request):
+            return self.list_display
+        return tuple("outcome" if each == "buttons" else each for each in self.list_display)
 
     approve = decide_chosen("Approve", "approve")
     approve_24h = decide_chosen("Approve for 24 h", "approve_24h")

@@ -19,7 +19,7 @@ from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.delivery.sending import can_push
 from channels_app.owner import notice_targets
 from channels_app.rendering.links import escaped
-from core.conversations import events, outbox, push_messages, runs
+from core.conversations import events, inbox, outbox, push_messages, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import clean
@@ -39,6 +39,7 @@ ORIGIN = "agent"
 COMMAND = "command"
 CAPTION_UNITS = 1024  # in UTF-16 units: Telegram's limit for a caption, the lowest of our platforms
 PREFIX = "result"
+TOLD = ":told"  # behind the key of a result: of its message in the assistant's conversation
 RESULT_OF = "result_of"  # in the route of a run: the session whose result another one shows
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 Report = Callable[[str], Awaitable[None]]
@@ -174,19 +175,26 @@ def blocks_of(channel: Channel, text: str) -> list[Block]:
 
 
 def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
-    """Enqueue the messages of one result, and write it into the transcript."""
+    """Enqueue the messages of one result, and write it into the transcripts."""
     name = public_id()
     with atomic_write():
         touch(where.session)
-        Message.objects.create(
-            session=where.session,
-            role="assistant",
-            text=text,
-            format="markdown",
-            tokens=estimate(text),
-            data={"result": True},
-            dedupe_key=f"{PREFIX}:{name}",
-        )
+        here = conversation_at(where)
+        if here is not None:
+            run = settled_run(session=here, text=text, route={RESULT_OF: where.session.pk})
+            Message.objects.filter(run=run).update(
+                data={"result": True}, dedupe_key=f"{PREFIX}:{name}{TOLD}"
+            )
+        if here != where.session:
+            Message.objects.create(
+                session=where.session,
+                role="assistant",
+                text=text,
+                format="markdown",
+                tokens=estimate(text),
+                data={"result": True},
+                dedupe_key=f"{PREFIX}:{name}",
+            )
         rows = [
             outbox.enqueue_in_chat(
                 key=f"{PREFIX}:{name}:{number}",
@@ -199,6 +207,15 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
             for number, block in enumerate(blocks)
         ]
     return Sent([row.id for row in rows])
+
+
+def conversation_at(where: Destination) -> ChatSession | None:
+    """Return the assistant's own conversation in the chat of a result, which it is asked about
+    there; None without one.
+    """
+    return inbox.session_here(
+        user=where.session.user, account=where.account, chat=where.chat, thread=where.thread
+    )
 
 
 def show_at_once(
@@ -337,7 +354,9 @@ def withdraw(rows: list[Delivery]) -> bool:
         left = Delivery.objects.filter(id__in=ids).exclude(state=Delivery.State.DISMISSED)
         if left.exists():
             return not left.exclude(state=Delivery.State.SENT).exists()
-        Message.objects.filter(dedupe_key=rows[0].dedupe_key.rpartition(":")[0]).delete()
+        name = rows[0].dedupe_key.rpartition(":")[0]
+        Run.objects.filter(message__dedupe_key=f"{name}{TOLD}").delete()
+        Message.objects.filter(dedupe_key__in=(name, f"{name}{TOLD}")).delete()
     return True
 
 

@@ -80,7 +80,7 @@ def account_named(*, channel: str, name: str = "") -> ChannelAccount:
     return found[0]
 
 
-def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
+def chat_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
     """Return the chat where a user reads on an account. Raises NotOpened.
 
     The last private chat, else the user's own address: on known platforms a private chat has the id
@@ -116,7 +116,7 @@ def open_session(
     if channel is None:
         chat = name
     else:
-        chat = chat or place_of(user=user, account=account, channel=channel)
+        chat = chat or chat_of(user=user, account=account, channel=channel)
         thread = topic(channel=channel, account=account, chat=chat, title=title)
     with atomic_write():
         return ChatSession.objects.create(

@@ -88,7 +88,7 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
         """Return the id of the assistant; 0 for none. Raises NotOffered."""
         if not value:
             return 0
-        found = assistants.assistant_named(self.known, place(self.context["request"]), value)
+        found = assistants.assistant_named(self.known, requester(self.context["request"]), value)
         if found is None:
             raise NotOffered("assistant", value)
         return found
@@ -97,7 +97,7 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
         """Return the id of the model; 0 for none. Raises NotOffered."""
         if not value:
             return 0
-        found = assistants.model_named(self.known, place(self.context["request"]), value)
+        found = assistants.model_named(self.known, requester(self.context["request"]), value)
         if found is None:
             raise NotOffered("model", value)
         return found
@@ -113,7 +113,7 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
 
     def to_representation(self, instance: ChatSession) -> dict[str, Any]:
         """Include what answers. A choice that the owner has withdrawn is none."""
-        here = place(self.context["request"], instance)
+        here = requester(self.context["request"], instance)
         choice = assistants.choose(
             self.known, here, assistant_id=instance.assistant_id, model_id=instance.model_id
         )
@@ -127,12 +127,12 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
         }
 
 
-def place(request: Request, session: ChatSession | None = None) -> assistants.Place:
-    """Return the place of the authenticated caller, in one of their sessions or in none yet."""
+def requester(request: Request, session: ChatSession | None = None) -> assistants.Requester:
+    """Return the authenticated caller, in one of their sessions or in none yet."""
     user, key = cast(User, request.user), key_of(request)
     if session is None:
-        return assistants.place_of_user(user, account_id=builtin_account("http").pk, key_id=key)
-    return assistants.place_of_user(
+        return assistants.requester_of(user, account_id=builtin_account("http").pk, key_id=key)
+    return assistants.requester_of(
         user, account_id=session.account_id, chat=session.chat, key_id=key
     )
 

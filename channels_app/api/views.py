@@ -119,7 +119,7 @@ class Assistants(viewsets.GenericViewSet[Any], mixins.ListModelMixin):
 
     def filter_queryset(self, queryset: Any) -> Any:
         """Return those that the owner offers to the caller."""
-        return assistants.offered_to(catalogue.current(), serializers.place(self.request))
+        return assistants.offered_to(catalogue.current(), serializers.requester(self.request))
 
 
 class Models(viewsets.GenericViewSet[Any], mixins.ListModelMixin):
@@ -134,7 +134,7 @@ class Models(viewsets.GenericViewSet[Any], mixins.ListModelMixin):
         known = catalogue.current()
         return [
             {"name": assistants.name_of_model(known, each.id), "label": each.label}
-            for each in assistants.models_offered_to(known, serializers.place(self.request))
+            for each in assistants.models_offered_to(known, serializers.requester(self.request))
         ]
 
 

@@ -29,7 +29,7 @@ from django.utils.translation import gettext_lazy
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from core.conversations import runs
-from core.conversations.shares import place_of
+from core.conversations.shares import rank_of
 from core.database.batching import in_shared_call, in_shared_transaction
 from core.database.transactions import in_thread
 from core.lib.log_ids import IDS
@@ -177,10 +177,10 @@ class Admission:
             self._decide(person)
 
     def _decide(self, person: int) -> None:
-        place, now = self.place(person), time.monotonic()
-        wait = self._seconds(place)
-        if place > ALWAYS_WAITING and wait > settings.MAX_QUEUE_SECONDS:
-            raise BusyError(place=place, seconds=wait - settings.MAX_QUEUE_SECONDS)
+        rank, now = self.rank(person), time.monotonic()
+        wait = self._seconds(rank)
+        if rank > ALWAYS_WAITING and wait > settings.MAX_QUEUE_SECONDS:
+            raise BusyError(place=rank, seconds=wait - settings.MAX_QUEUE_SECONDS)
         self.refuse_if_late(since=now - self._accepted.get(person, float("-inf")))
         self._recent[person] += 1
         self._accepted.pop(person, None)
@@ -196,7 +196,7 @@ class Admission:
         if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and since < PAUSE * late):
             raise BusyError(place=max(self._recent.total(), 1), seconds=2 * late)
 
-    def place(self, person: int) -> int:
+    def rank(self, person: int) -> int:
         """Return the place in the queue of one more message of ``person``; 0 when it need not wait
         or nothing is known.
         """
@@ -206,7 +206,7 @@ class Admission:
         is_valid = time.monotonic() - self._looked_at <= VALID_SECONDS
         held = load.held if is_valid else {}
         waiting = self._recent + Counter(load.waiting if is_valid else {})
-        return max(place_of(person, waiting, held) - max(load.places - sum(held.values()), 0), 0)
+        return max(rank_of(person, waiting, held) - max(load.places - sum(held.values()), 0), 0)
 
     def _seconds(self, place: int) -> float:
         """Return how long the message at a place in the queue waits, in seconds.

@@ -26,11 +26,6 @@ def builtin_account(channel: str) -> ChannelAccount:
     return accounts.put(channel, found) if found else found_or_made(channel)
 
 
-def clear_cache() -> None:
-    """Empty the account cache."""
-    accounts.clear()
-
-
 def found_or_made(channel: str) -> ChannelAccount:
     """Return the built-in account from the database; it is created when it is first needed."""
     account, _ = ChannelAccount.objects.get_or_create(

@@ -124,21 +124,29 @@ def tool_result(value: Json, field: str, called: set[str]) -> Json:
 def parse_body(data: bytes) -> Json:
     """Parse a request with a client's history. Raises RefusedError 400.
 
-    NUL and the like are taken out of what the client's tools have printed: a refusal would meet
-    each later request, too, which has the same result in it.
+    NUL and the like are taken out of calls of the client's tools, which a model wrote, and of what
+    they have printed: a refusal would meet each later request, too, which has the same in it.
     """
-    return http.parse_object(data, clean=clean_results)
+    return http.parse_object(data, clean=clean_calls)
 
 
-def clean_results(body: Any) -> None:
-    """Clean the texts in the results of a client's tools."""
+def clean_calls(body: Any) -> None:
+    """Clean the texts in the calls of a client's tools and in their results."""
     for item in items_of(body):
-        kind = str(item.get("type", ""))
-        is_output = kind.endswith("_output") or kind.startswith("tool-") or kind == "dynamic-tool"
-        is_result = is_output or item.get("role") == "tool" or kind == "tool_result"
-        for name in ("output", "errorText") if is_output else ("content", "error"):
-            if is_result and name in item:
+        for name in texts_of(str(item.get("type", "")), item.get("role")):
+            if name in item:
                 item[name] = cleaned(item[name])
+
+
+def texts_of(kind: str, role: Any) -> tuple[str, ...]:
+    """Return the fields in which an item of a history has the call of a tool, or its result."""
+    if kind.startswith("tool-") or kind == "dynamic-tool":
+        return "input", "rawInput", "output", "errorText"
+    if kind.endswith("_output"):
+        return ("output",)
+    if kind in {"tool_use", "custom_tool_call"}:
+        return ("input",)
+    return ("content", "error") if role == "tool" or kind == "tool_result" else ()
 
 
 def items_of(body: Any) -> Iterator[Json]:

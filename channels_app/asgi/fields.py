@@ -12,7 +12,7 @@ from core.conversations.assistants import Wanted
 from core.lib.ids import is_public_id
 from core.lib.text import is_clean
 
-MAX_PLACE = 128
+MAX_CONVERSATION_ID = 128
 # Limits of single endpoints, here because the OpenAPI document needs them too.
 MAX_CHAT_ID = 100  # of /ui/chat
 MAX_RUN_ID = 128  # runId of /ag-ui
@@ -66,9 +66,9 @@ def files(body: dict[str, Any], name: str) -> list[Any]:
     return values
 
 
-def place(name: str) -> str:
+def conversation_id(name: str) -> str:
     """Return the id of a conversation, or its digest where a column cannot hold it."""
-    return name if len(name) <= MAX_PLACE else hashlib.sha256(name.encode()).hexdigest()
+    return name if len(name) <= MAX_CONVERSATION_ID else hashlib.sha256(name.encode()).hexdigest()
 
 
 def uploaded(value: str) -> str:

@@ -1,14 +1,11 @@
 """The headers of every Django response: allowed sources and framing."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from inspect import iscoroutinefunction
-from typing import cast
+from collections.abc import Mapping
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
-from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext, gettext_noop
 
@@ -16,9 +13,6 @@ from channels_app.asgi import http
 from core.database.transactions import AWAY
 
 logger = logging.getLogger(__name__)
-
-Handler = Callable[[HttpRequest], HttpResponseBase]
-AsyncHandler = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 PAGE: Mapping[str, str] = {
     "default-src": "'self'",
@@ -65,51 +59,35 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-@sync_and_async_middleware
-def SecurityHeadersMiddleware(  # noqa: N802 - settings name middleware like classes
-    get_response: Handler | AsyncHandler,
-) -> Handler | AsyncHandler:
+class SecurityHeadersMiddleware(MiddlewareMixin):
     """Add the headers that a response does not set itself. Outermost, so that it covers every
     response.
     """
-    if iscoroutinefunction(get_response):
 
-        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-            return headed(request, await cast("AsyncHandler", get_response)(request))
-
-        return asynchronous
-
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        return headed(request, cast("Handler", get_response)(request))
-
-    return synchronous
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        if request.path.startswith(ADMIN_PATH):
+            response.headers.setdefault("Content-Security-Policy", ADMIN)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
 
 
 class DatabaseAwayMiddleware(MiddlewareMixin):
     """Answer 503 with ``Retry-After`` where a view cannot reach the database, or cannot write."""
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
-        return database_away(request, error)
-
-
-def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | None:
-    """Return the response for a failure of the database; None for other errors."""
-    if not isinstance(error, AWAY):
-        return None
-    logger.error("the database failed under a page", exc_info=error)
-    if request.path.startswith(ADMIN_PATH):
-        return HttpResponse(
-            gettext(AGAIN), status=503, headers=COME_AGAIN, content_type="text/plain; charset=utf-8"
-        )
-    if "text/html" in request.headers.get("Accept", ""):  # a person opens a page
-        return HttpResponse(render_to_string("500.html"), status=503, headers=COME_AGAIN)
-    return JsonResponse(http.error_body(503, gettext(AGAIN)), status=503, headers=COME_AGAIN)
-
-
-def headed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """Return ``response`` with every header that it lacks."""
-    if request.path.startswith(ADMIN_PATH):
-        response.headers.setdefault("Content-Security-Policy", ADMIN)
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+        if not isinstance(error, AWAY):
+            return None
+        logger.error("the database failed under a page", exc_info=error)
+        if request.path.startswith(ADMIN_PATH):
+            return HttpResponse(
+                gettext(AGAIN),
+                status=503,
+                headers=COME_AGAIN,
+                content_type="text/plain; charset=utf-8",
+            )
+        if "text/html" in request.headers.get("Accept", ""):  # a person opens a page
+            return HttpResponse(render_to_string("500.html"), status=503, headers=COME_AGAIN)
+        return JsonResponse(http.error_body(503, gettext(AGAIN)), status=503, headers=COME_AGAIN)

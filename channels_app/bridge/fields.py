@@ -5,7 +5,14 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.asgi.fields import MAX_CONTEXT, MEDIA, check_data_url, files, place, text
+from channels_app.asgi.fields import (
+    MAX_CONTEXT,
+    MEDIA,
+    check_data_url,
+    conversation_id,
+    files,
+    text,
+)
 from channels_app.asgi.http import RefusedError
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
@@ -36,8 +43,8 @@ class Asked:
             kind=account.sender_kind,
             sender=self.user_id,
             sender_name=self.user_name,
-            chat=place(self.chat_id or self.user_id),
-            thread=place(self.thread_id),
+            chat=conversation_id(self.chat_id or self.user_id),
+            thread=conversation_id(self.thread_id),
             repeat=RepeatKey("process", request_id, "request_id", self.digest),
             message_id=request_id,
             text=self.text,

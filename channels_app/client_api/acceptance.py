@@ -15,7 +15,7 @@ from channels_app.asgi import chat_messages
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.chat_messages import Json
-from channels_app.asgi.fields import place
+from channels_app.asgi.fields import conversation_id
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.client_api import models, sessions
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
@@ -197,7 +197,7 @@ def accept_sender(
         account=caller.account,
         kind=caller.account.sender_kind,
         sender=ask.user,
-        chat=place(ask.user),
+        chat=conversation_id(ask.user),
         thread=sessions.named_thread(session),
         repeat=repeat,
     )

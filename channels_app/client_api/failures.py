@@ -19,7 +19,11 @@ TOO_LONG = "This model's maximum context length is exceeded."
 
 
 def kind_of(failure: Failure) -> Kind | None:
-    """Return the kind of a failure of a model; None for another one."""
+    """Return the kind of a failure of a model; None for another one. A budget that other answers
+    hold for a moment is a rate limit.
+    """
+    if failure.code == "budget" and "retry_after" in failure.data:
+        return KINDS["rate_limited"]
     return KINDS.get(failure.code) or KIND_OF_NAME.get(failure.code)
 
 

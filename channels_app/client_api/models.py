@@ -15,7 +15,7 @@ from channels_app.asgi.principal import Principal
 from channels_app.client_api.sessions import ORIGIN
 from channels_app.intake import choosing
 from core.conversations import assistants
-from core.conversations.assistants import Place, Wanted
+from core.conversations.assistants import Requester, Wanted
 from core.models import Assistant, LanguageModel
 from core.providers import catalogue
 from core.providers.catalogue import Catalogue
@@ -46,33 +46,33 @@ def wanted(name: str) -> Wanted | None:
     return Wanted(either=name, is_optional=name == settings.LLM_MODEL)
 
 
-def place_of(caller: Principal) -> Place:
-    """Return the place of a caller; a bridge may list what is offered to all."""
+def requester_of(caller: Principal) -> Requester:
+    """Return a caller as a requester; a bridge may list what is offered to all."""
     if caller.user is not None:
         account = builtin_account(ORIGIN)
-        return assistants.place_of_user(caller.user, account_id=account.pk, key_id=caller.key_id)
+        return assistants.requester_of(caller.user, account_id=account.pk, key_id=caller.key_id)
     account_id = caller.account.pk if caller.account is not None else 0
-    return Place(user_id=0, account_id=account_id, key_id=caller.key_id)
+    return Requester(user_id=0, account_id=account_id, key_id=caller.key_id)
 
 
 def listed(caller: Principal) -> list[dict[str, Any]]:
     """Return the list of ``GET /v1/models``. May block on the database."""
-    known, place = catalogue.current(), place_of(caller)
+    known, requester = catalogue.current(), requester_of(caller)
     rows: dict[str, Entry] = {}
-    for each in (*own(known, place), *others(known, place)):
+    for each in (*own(known, requester), *others(known, requester)):
         rows.setdefault(each.name, each)
     return bodies(known, [*rows.values()])
 
 
 def one(caller: Principal, name: str) -> dict[str, Any] | None:
     """Return one entry; None for a name that the caller may not use. May block on the database."""
-    known, place = catalogue.current(), place_of(caller)
+    known, requester = catalogue.current(), requester_of(caller)
     found: Entry | None = None
     if name in always():
         found = Entry(name)
-    elif assistant_id := assistants.assistant_named(known, place, name):
+    elif assistant_id := assistants.assistant_named(known, requester, name):
         found = Entry(name, assistant_id=assistant_id)
-    elif model_id := assistants.model_named(known, place, name):
+    elif model_id := assistants.model_named(known, requester, name):
         found = Entry(name, known.models[model_id].provider.name, model_id=model_id)
     return bodies(known, [found])[0] if found is not None else None
 
@@ -87,27 +87,27 @@ def named(caller: Principal, name: str) -> dict[str, Any]:
     return found
 
 
-def own(known: Catalogue, place: Place) -> Iterator[Entry]:
+def own(known: Catalogue, requester: Requester) -> Iterator[Entry]:
     """Yield the names that always work; the environment's only where it answers, or is offered."""
-    answers = known.chain_of(assistants.choose(known, place).assistant.id)
-    usable = (*answers, *assistants.models_offered_to(known, place))
+    answers = known.chain_of(assistants.choose(known, requester).assistant.id)
+    usable = (*answers, *assistants.models_offered_to(known, requester))
     if any(each.provider.from_environment for each in usable):
         yield Entry(settings.LLM_MODEL)
     yield Entry(ALIAS)
 
 
-def others(known: Catalogue, place: Place) -> Iterator[Entry]:
+def others(known: Catalogue, requester: Requester) -> Iterator[Entry]:
     """Yield the assistants and models with which something else than ``default`` answers.
 
     Nothing but ``default`` is listed where there is one assistant with one model.
     """
-    now = assistants.choose(known, place).assistant.id
-    offered = assistants.offered_to(known, place)
+    now = assistants.choose(known, requester).assistant.id
+    offered = assistants.offered_to(known, requester)
     if any(each.id != now for each in offered):
         for assistant in offered:
             yield Entry(assistant.slug, assistant_id=assistant.id)
     chain = known.chain_of(now)
-    models = assistants.models_offered_to(known, place)
+    models = assistants.models_offered_to(known, requester)
     if any(each not in chain[:1] for each in models):
         for model in models:
             name = assistants.name_of_model(known, model.id)

@@ -13,7 +13,7 @@ from typing import Literal, NotRequired, TypedDict
 from channels_app.rendering.answer import Reply, answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import one_line
-from channels_app.rendering.translations import ENGLISH
+from channels_app.rendering.translations import ENGLISH, Wording
 from core.messages import EventMessage, LoadingMessage, Message, Transcript, event_data
 
 PROCESSING = "Processing your request…"
@@ -66,11 +66,13 @@ class InboundAdapter:
         session_id: str,
         inline: Callable[[str], str | None],
         links: Links | None = None,
+        words: Wording = ENGLISH,
     ) -> None:
         self.run_id = run_id
         self.session_id = session_id
         self._inline = inline
         self._links = links or Links()
+        self._words = words
         self._transcript = Transcript()
         self._last = PROCESSING
         self._done = False
@@ -107,7 +109,7 @@ class InboundAdapter:
             case "stream_end":
                 self._done = True
                 given = answer_of(
-                    self._transcript.messages(), data, links=self._links, words=ENGLISH
+                    self._transcript.messages(), data, links=self._links, words=self._words
                 )
                 shown = reply(given, inline=self._inline)
                 return [done(body(shown, run_id=self.run_id, session_id=self.session_id))]

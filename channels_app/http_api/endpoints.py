@@ -16,7 +16,7 @@ from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import count_sender, end_of_key, slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
-from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
+from channels_app.asgi.fields import MOST_EVENT_DIGITS, conversation_id, text
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.asgi.waiting import until_end
@@ -24,6 +24,7 @@ from channels_app.http_api import adapter, fields
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
 from channels_app.rendering.links import Links
+from channels_app.rendering.translations import wording
 from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
@@ -35,11 +36,12 @@ TAKES_LONGER = "The answer takes longer."
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A run that a request waits for."""
+    """A run that a request waits for, with its person's language."""
 
     run: Run
     session: str
     user_id: int
+    language: str
 
     @property
     def headers(self) -> dict[str, str]:
@@ -96,7 +98,7 @@ class Inbound(KeyEndpoint):
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller, sender=asked.user_id, wanted=self.wants_stream):
             await fetch_pictures(self.caller, asked)
-            work = work_of(await in_thread(accept, self.caller, asked, self.key))
+            work = await in_thread(accept, self.caller, asked, self.key)
             if asked.is_async:
                 await self.answer(202, pending(work), work.headers)
             elif asked.stream:
@@ -131,8 +133,8 @@ async def fetch_pictures(caller: Principal, asked: fields.Asked) -> None:
         asked.media.remove(item)
 
 
-def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
-    """Put the message into the inbox. Raises RefusedError."""
+def accept(caller: Principal, asked: fields.Asked, key: str) -> Work:
+    """Put the message into the inbox; return the run to wait for. Raises RefusedError."""
     now = timezone.now()
     command = None if asked.media else slash_commands.answered_at_once(asked.text)
     if caller.user is not None:
@@ -158,14 +160,15 @@ def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
         receipt = receive_sender(draft=draft, now=now, command=command)
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no session with this session_id.", field="session_id")
-    return receipt
+    return work_of(receipt)
 
 
 def work_of(receipt: Receipt) -> Work:
     """Return the run to wait for. Raises RefusedError 401 when the sender is unknown."""
     if receipt.run is None or receipt.session is None:
         raise DeniedError(receipt.said)
-    return Work(receipt.run, receipt.session.public_id, receipt.run.user_id)
+    user = receipt.session.user
+    return Work(receipt.run, receipt.session.public_id, user.pk, user.language)
 
 
 def pending(work: Work) -> dict[str, Any]:
@@ -252,6 +255,7 @@ def adapter_for(work: Work) -> adapter.InboundAdapter:
         session_id=work.session,
         inline=partial(storage.inline, user_id=work.run.user_id),
         links=Links(base_url=settings.GATEWAY_URL, run_id=work.run.public_id),
+        words=wording(work.language),
     )
 
 
@@ -291,7 +295,7 @@ def find(caller: Principal, public_id: str, sender: str = "") -> Work:
         run = run if is_of_sender(run, caller.account, sender) else None
     if run is None:
         raise RefusedError(404, "There is no run with this run_id.", field="run_id")
-    return Work(run, run.session.public_id, run.user_id)
+    return Work(run, run.session.public_id, run.user_id, run.user.language)
 
 
 def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
@@ -304,7 +308,7 @@ def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
         return False
     said = set(run.inbound.values_list("sender", flat=True))
     if not said:  # an answer of the gateway itself
-        return run.session.chat == place(sender)
+        return run.session.chat == conversation_id(sender)
     return not said.isdisjoint({sender, permissions.value_of(named)})
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.asgi import images
-from channels_app.asgi.fields import MEDIA, check_data_url, files, place, text, uploaded, wanted
+from channels_app.asgi.fields import (
+    MEDIA,
+    check_data_url,
+    conversation_id,
+    files,
+    text,
+    uploaded,
+    wanted,
+)
 from channels_app.asgi.http import RefusedError
 from core.conversations.assistants import Wanted
 from core.conversations.inbox import Draft, RepeatKey, body_digest
@@ -48,13 +56,13 @@ class Asked:
         A person's own key: without ``session_id`` the open conversation of this label goes on, and
         ``user_id`` is the label, never the sender ([A10]).
         """
-        label = "" if self.session_id else place(f"user:{self.user_id}")
+        label = "" if self.session_id else conversation_id(f"user:{self.user_id}")
         return Draft(
             account=account,
             kind=account.sender_kind,
             sender=sender,
             sender_name=self.user_name,
-            chat=place(sender) if sender else label,
+            chat=conversation_id(sender) if sender else label,
             repeat=repeat,
             text=self.text,
             media=self.media,

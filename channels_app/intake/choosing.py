@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_noop, ngettext
 
 from channels_app.asgi.http import RefusedError
 from core.conversations import assistants
-from core.conversations.assistants import Place
+from core.conversations.assistants import Requester
 from core.conversations.inbox import Draft
 from core.lib.text import in_ascii, one_line
 from core.models import ChatSession
@@ -30,7 +30,7 @@ def chosen_by(draft: Draft, *, session: ChatSession, listed: bool) -> assistants
     """Return what answers a request that names it; None for one that names nothing.
 
     Raises RefusedError 404 for what the sender may not choose, as for what there is not.
-    ``listed``: see :func:`assistants.place_of`.
+    ``listed``: see :func:`assistants.requester_in`.
     """
     if draft.wanted is None:
         return None
@@ -52,46 +52,46 @@ def refusal(field: str, name: str) -> RefusedError:
     return RefusedError(404, f"There is no {field} `{shown}` that you may choose.", field=field)
 
 
-def help_lines(session: ChatSession, place: Place) -> dict[str, str]:
+def help_lines(session: ChatSession, requester: Requester) -> dict[str, str]:
     """Return the entries of ``/help`` for the commands with which this person changes something."""
     known = catalogue.current()
-    free = assistants.choose(known, place)
+    free = assistants.choose(known, requester)
     found: dict[str, str] = {}
-    if any(each.id != free.assistant.id for each in assistants.offered_to(known, place)):
+    if any(each.id != free.assistant.id for each in assistants.offered_to(known, requester)):
         found["assistant"] = gettext_noop("show or choose the assistant of this conversation")
-    now = answering(known, session, place)
+    now = answering(known, session, requester)
     first = next(iter(known.chain_of(now.assistant.id)), None)
-    if any(each != first for each in assistants.models_offered_to(known, place)):
+    if any(each != first for each in assistants.models_offered_to(known, requester)):
         found["model"] = gettext_noop("show or choose the model of this conversation")
     return found
 
 
-def answering(known: Catalogue, session: ChatSession, place: Place) -> assistants.Choice:
+def answering(known: Catalogue, session: ChatSession, requester: Requester) -> assistants.Choice:
     """Return what answers the next turn of a session."""
     return assistants.choose(
-        known, place, assistant_id=session.assistant_id, model_id=session.model_id
+        known, requester, assistant_id=session.assistant_id, model_id=session.model_id
     )
 
 
-def assistant(session: ChatSession, place: Place, name: str) -> str:
+def assistant(session: ChatSession, requester: Requester, name: str) -> str:
     """Carry out ``/assistant``: without a ``name`` list those that the person may choose, else
     choose one; ``default`` undoes the choice. Inside a transaction.
     """
     known = catalogue.current()
-    offered = assistants.offered_to(known, place)
+    offered = assistants.offered_to(known, requester)
     if name:
         wanted = None if name.casefold() == UNDO else named(offered, name)
         if wanted is None and name.casefold() != UNDO:
             return gettext(NO_ASSISTANT)
         assistants.pick(session, assistant_id=wanted.id if wanted else 0)
-        return f"{said(answering(known, session, place))} {gettext(FROM_NOW)}"
+        return f"{said(answering(known, session, requester))} {gettext(FROM_NOW)}"
     lines = []
-    if session.assistant_id and not assistants.may_choose(known, place, session.assistant_id):
+    if session.assistant_id and not assistants.may_choose(known, requester, session.assistant_id):
         assistants.pick(session, assistant_id=0)
         lines.append(gettext("The assistant that you chose here is no longer offered."))
-    now = answering(known, session, place)
+    now = answering(known, session, requester)
     lines.append(said(now))
-    ruling = assistants.choose(known, place).assistant.id
+    ruling = assistants.choose(known, requester).assistant.id
     if all(each.id == ruling for each in offered):
         return "\n".join([*lines, gettext(NO_OTHER)])
     rows = [assistant_line(each, now.assistant.id) for each in offered]
@@ -138,25 +138,25 @@ def named(offered: list[AssistantInfo], name: str) -> AssistantInfo | None:
     return next(slugs, None) or next(names, None)
 
 
-def model(session: ChatSession, place: Place, name: str) -> str:
+def model(session: ChatSession, requester: Requester, name: str) -> str:
     """Carry out ``/model``, as :func:`assistant` does ``/assistant``."""
     known = catalogue.current()
     names = {
         each.id: assistants.name_of_model(known, each.id)
-        for each in assistants.models_offered_to(known, place)
+        for each in assistants.models_offered_to(known, requester)
     }
     if name:
         wanted = 0 if name.casefold() == UNDO else model_named(known, names, name)
         if not wanted and name.casefold() != UNDO:
             return gettext(NO_MODEL)
         assistants.pick(session, model_id=wanted)
-        return f"{said_model(known, session, place)} {gettext(FROM_NOW)}"
+        return f"{said_model(known, session, requester)} {gettext(FROM_NOW)}"
     lines = []
     if session.model_id and session.model_id not in names:
         assistants.pick(session, model_id=0)
         lines.append(gettext("The model that you chose here is no longer offered."))
-    lines.append(said_model(known, session, place))
-    now = answering(known, session, place)
+    lines.append(said_model(known, session, requester))
+    now = answering(known, session, requester)
     chain = known.chain_of(now.assistant.id)
     if all(chain and each == chain[0].id for each in names):
         return "\n".join([*lines, gettext(NO_OTHER)])
@@ -166,12 +166,12 @@ def model(session: ChatSession, place: Place, name: str) -> str:
     return "\n".join([*lines, *listed(rows, "/model")])
 
 
-def said_model(known: Catalogue, session: ChatSession, place: Place) -> str:
+def said_model(known: Catalogue, session: ChatSession, requester: Requester) -> str:
     """Return which model is asked first and why, as a sentence.
 
     A model that is not offered to the person is not named.
     """
-    now = answering(known, session, place)
+    now = answering(known, session, requester)
     if now.model_id:
         label = one_line(known.models[now.model_id].label, 100)
         asked = gettext("{name} is asked first: it was chosen in this conversation.")

@@ -83,6 +83,19 @@ def replay(messages: list[InboundMessage]) -> None:
             last.text = command.argument
             rows.update(text=last.text)
         inbox.start_run(session=session, messages=some, now=last.received_at)
+    # A session is locked before its person.
+    if messages and (person := messages[-1].user):
+        keep_last_used(messages[-1], person=person)
+
+
+def keep_last_used(message: InboundMessage, *, person: User) -> None:
+    """Move the last-used channel of an approved person to where they wrote ([A4]), unless they
+    have been allowed to write elsewhere since."""
+    User.objects.filter(pk=person.pk).exclude(last_spoke_at__gt=message.received_at).update(
+        last_account=message.account_id,
+        last_target={"chat": message.chat, "thread": message.thread},
+        last_spoke_at=message.received_at,
+    )
 
 
 def album_of(message: InboundMessage) -> object:

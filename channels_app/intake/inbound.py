@@ -252,7 +252,9 @@ def obey(
     not hold for them.
     """
     if command.name in slash_commands.FROM_HERE_ON:
-        inbox.flush(session=session, now=now)
+        before = inbox.find_duplicate(draft)
+        if before is None or waits_for_sender(before):
+            inbox.flush(session=session, now=now)
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
     )

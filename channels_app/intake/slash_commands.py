@@ -121,9 +121,11 @@ class Asked:
         return self.user.is_owner and self.listed
 
     @property
-    def place(self) -> assistants.Place:
+    def requester(self) -> assistants.Requester:
         """Return where the command was given, with the rights of its sender."""
-        return assistants.place_of(self.session, key_id=self.message.via_key, listed=self.listed)
+        return assistants.requester_in(
+            self.session, key_id=self.message.via_key, listed=self.listed
+        )
 
     @property
     def of_decider(self) -> bool:
@@ -193,7 +195,7 @@ def start(asked: Asked) -> str:
 
 def help_text(asked: Asked) -> str:
     """``/help``."""
-    choices = choosing.help_lines(asked.session, asked.place)
+    choices = choosing.help_lines(asked.session, asked.requester)
     own = choices | (LISTED_HELP if asked.listed else {})
     if asked.listed and connections.usable_by(asked.user):
         own |= CONNECTIONS_HELP
@@ -212,20 +214,23 @@ def new(asked: Asked) -> str:
 
 
 def stop(asked: Asked) -> str:
-    """``/stop``: stop the open runs and drop waiting messages ([C9])."""
+    """``/stop``: stop the open runs, drop waiting messages, and send no more of an answer that is
+    written ([C9]).
+    """
     open_runs = Run.objects.filter(session=asked.session, state__in=Run.UNFINISHED).order_by("id")
     going = list(open_runs)
     for run in going:
         runs.request_cancel(run=run)
     waiting = inbox.drop_waiting(session=asked.session, note="stopped")
+    rest = outbox.take_back(outbox.rest_of_answers(asked.session))
     taken = deciding.withdraw(session_id=asked.session.pk)
     # It waits for a decision in the same moment, whose run goes on.
     for run in open_runs.exclude(pk__in=[each.pk for each in going]):
         runs.request_cancel(run=run)
         going.append(run)
-    if taken and not going:
+    if taken and not going and not rest:
         return gettext("The question was taken back.")
-    is_stopping = going or waiting > 1
+    is_stopping = going or waiting > 1 or rest
     return gettext("Stopping…") if is_stopping else gettext("There is nothing to stop.")
 
 
@@ -365,9 +370,9 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "whoami": whoami,
     "link": link,
     "assistant": lambda asked: choosing.assistant(
-        asked.session, asked.place, asked.command.argument
+        asked.session, asked.requester, asked.command.argument
     ),
-    "model": lambda asked: choosing.model(asked.session, asked.place, asked.command.argument),
+    "model": lambda asked: choosing.model(asked.session, asked.requester, asked.command.argument),
     "usage": lambda asked: usage_reports.summary(asked.user, asked.now),
     "reminders": list_reminders,
     "timezone": lambda asked: reminders.time_zone(

@@ -1,4 +1,4 @@
-"""The first page of the admin: unknown requests, runs, failures, messages per day."""
+"""The first page of the admin: unknown requests, runs, failures, the last week, its messages."""
 
 from datetime import timedelta
 from typing import Any, cast
@@ -15,12 +15,15 @@ from allowlist.models import UnknownRequest
 from channels_app.ops import health, restored
 from channels_app.ops.doctor import examination
 from channels_app.owner import setup_steps, waiting_calls
-from core.conversations import outbox
+from core.conversations import budgets, outbox, usage_reports
 from core.conversations import runs as run_states
-from core.models import Delivery, Job, Message, Run, User
+from core.conversations.usage_reports import Used
+from core.lib import money
+from core.models import Delivery, Job, Message, Run, RunFailure, User
 
 SHOWN = 8
 DAYS = 14
+WEEK_DAYS = 7
 CHART_CACHE_SECONDS = 60
 
 
@@ -52,6 +55,8 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         rows = Delivery.objects.filter(state__in=outbox.GIVEN_UP).select_related("account")
         found["dead"] = outbox.dead_count()
         found["deliveries"] = rows.order_by("-id")[:SHOWN]
+    if may("core.view_run") and may("core.view_modelcall"):
+        found["week"] = cache.get_or_set("dashboard:week", last_week, CHART_CACHE_SECONDS)
     if may("core.view_chatsession"):
         found["chart"] = cache.get_or_set("dashboard:messages", messages_a_day, CHART_CACHE_SECONDS)
     return {**given, "dashboard": found}
@@ -75,6 +80,23 @@ def waiting_tool_calls(request: HttpRequest) -> str:
 def dead_letters(_: HttpRequest) -> str:
     """Return the sidebar's badge: the number of failed deliveries; empty for none."""
     return str(outbox.dead_count())
+
+
+def last_week() -> dict[str, Any]:
+    """Return the failed answers of seven days, the tokens and their cost; ``cost`` is empty where
+    no price is known."""
+    last = budgets.day_of(timezone.now())
+    first = last - timedelta(days=WEEK_DAYS - 1)
+    used = usage_reports.sums((), since=first, until=last).get((), Used())
+    since = timezone.now() - timedelta(days=WEEK_DAYS)
+    return {
+        "first": first.isoformat(),
+        "last": last.isoformat(),
+        "failed": RunFailure.objects.filter(at__gte=since).count(),
+        "calls": used.calls,
+        "tokens": f"{used.tokens:,}",
+        "cost": money.shown(used.cost) if used.cost else "",
+    }
 
 
 def messages_a_day() -> str:

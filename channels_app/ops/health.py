@@ -11,7 +11,6 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connection
 from django.http import HttpResponse, parse_cookie
-from django.urls import path
 from django.utils import timezone
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -291,6 +290,3 @@ class Usage(Collector):
         for budget_id, value in ratios.items():
             ratio.add_metric([str(budget_id)], value)
         return [tokens, calls, cost, ratio]
-
-
-urlpatterns = [path("healthz", healthz), path("readyz", readyz), path("metrics", metrics)]

@@ -130,8 +130,8 @@ def answering(user: User) -> ModelInfo | None:
     is not even the embedded one.
     """
     known = catalogue.current()
-    place = assistants.place_of_user(user, account_id=builtin_account("web").pk)
-    chosen = assistants.choose(known, place)
+    requester = assistants.requester_of(user, account_id=builtin_account("web").pk)
+    chosen = assistants.choose(known, requester)
     chain = known.chain_of(chosen.assistant.id)
     if not chain or (is_placeholder(chain[0]) and not chain[0].is_embedded):
         return None

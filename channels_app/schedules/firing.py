@@ -315,9 +315,9 @@ def chosen_for(schedule: Schedule, session: ChatSession) -> assistants.Choice:
     choose it, else that of the conversation.
     """
     known = catalogue.current()
-    place = assistants.place_of(session, key_id=schedule.via_key)
+    requester = assistants.requester_in(session, key_id=schedule.via_key)
     wanted = schedule.assistant_id or session.assistant_id
-    return assistants.choose(known, place, assistant_id=wanted, model_id=session.model_id)
+    return assistants.choose(known, requester, assistant_id=wanted, model_id=session.model_id)
 
 
 def language_of(schedule: Schedule) -> str:

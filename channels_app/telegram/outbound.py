@@ -65,7 +65,7 @@ class TelegramOutbound:
         messages.
         """
         is_wanted = account.config.get("answers") == "rich"
-        return is_wanted and without_rich.get(place_of(account)) is None
+        return is_wanted and without_rich.get(with_server(account)) is None
 
     async def _send(self, account: Account, target: Target, block: Block) -> str:
         async def send(block: Block) -> Any:
@@ -112,7 +112,7 @@ class TelegramOutbound:
         or its Bot API refused one.
         """
         is_wanted = account.config.get("growing") != "edits" and not chat.startswith("-")
-        return is_wanted and without_drafts.get(place_of(account)) is None
+        return is_wanted and without_drafts.get(with_server(account)) is None
 
     async def show_draft(
         self, *, account: Account, target: Target, number: int, block: Block
@@ -137,7 +137,7 @@ class TelegramOutbound:
         except ChannelError as error:
             if not error.permanent or error.trouble:
                 raise
-            without_drafts.put(place_of(account), str(error))
+            without_drafts.put(with_server(account), str(error))
             return False
         return True
 
@@ -341,7 +341,7 @@ def refused_form(account: Account, block: Block) -> Iterator[None]:
         if "rich" not in block or not is_refusal:
             raise
         if NO_RICH.search(str(error)):
-            without_rich.put(place_of(account), str(error))
+            without_rich.put(with_server(account), str(error))
         raise ChannelError(str(error), permanent=True, trouble="form") from error
 
 
@@ -366,7 +366,7 @@ def entities_of(block: Block) -> list[MessageEntity] | None:
     return [MessageEntity(**each) for each in found] if found else None
 
 
-def place_of(account: Account) -> tuple[int, str]:
+def with_server(account: Account) -> tuple[int, str]:
     """Return an account at its Bot API server."""
     return account.id, bot_api.base_of(account)
 

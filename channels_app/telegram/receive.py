@@ -33,7 +33,7 @@ from core.tools import phrases
 
 logger = logging.getLogger(__name__)
 
-BOT_SECONDS = 3600.0
+BOT_SECONDS = 300.0
 # So many seconds after a message the name of the bot may be added to it.
 LATE_NAME = 600
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
@@ -53,7 +53,8 @@ async def fetch_bot(account: Account) -> Bot:
 
 
 async def bot_of(account: Account) -> Bot:
-    """Return the bot of an account, cached for an hour: the token has its id, but not its name.
+    """Return the bot of an account, cached for five minutes: the token has its id, but not its
+    name, which may change.
 
     Raises ChannelError where Telegram does not tell it, and did not before: without the name, a
     message to the bot looks like one to others, and would be passed over.
@@ -304,7 +305,10 @@ def stops_own_answer(
         return False
     user = known_sender(row, message)
     own = session_of(row, message, user) if user is not None else None
-    return own is not None and Run.objects.filter(session=own, state__in=Run.OPEN).exists()
+    if own is None:
+        return False
+    is_writing = Run.objects.filter(session=own, state__in=Run.OPEN).exists()
+    return is_writing or outbox.rest_of_answers(own).exists()
 
 
 def known_sender(row: ChannelAccount, message: updates.TelegramMessage) -> User | None:
@@ -524,7 +528,3 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
     draft = Draft(account=row, update_id=update_id, raw=raw)
     with atomic_write():
         inbox.store(draft=draft, state=state, now=timezone.now(), note=why)
-
-
-def clear_cache() -> None:
-    bots.clear()

@@ -75,7 +75,3 @@ def find(name: str) -> Known | None:
     found = sending.account_named("telegram", name)
     secret = found[1].secrets.get("webhook_secret") if found is not None else None
     return Known(*found, secret) if found is not None and secret else None
-
-
-def clear_cache() -> None:
-    accounts.clear()

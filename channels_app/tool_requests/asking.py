@@ -79,7 +79,7 @@ def owner_to_ask() -> User | None:
 def put(row: ToolCall, user: User) -> None:
     """Ask a question in the one place of who decides."""
     push_messages.enqueue(user_id=user.pk, kind="question", ref=row.public_id)
-    show_at(place_of(row, user), row, user)
+    show_at(target_of(row, user), row, user)
 
 
 def show_at(target: Target | None, row: ToolCall, user: User) -> None:
@@ -97,7 +97,7 @@ def show_at(target: Target | None, row: ToolCall, user: User) -> None:
     notices.put(target, key=key_of(row, user), payload=block)
 
 
-def place_of(row: ToolCall, user: User) -> Target | None:
+def target_of(row: ToolCall, user: User) -> Target | None:
     """Return the chat of a question; None for a person who cannot be written to first.
 
     A person's own question is asked where the request was made, unless others read that chat.

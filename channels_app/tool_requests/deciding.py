@@ -192,10 +192,15 @@ def show(row: ToolCall) -> None:
     """Show what became of a question in its place. Inside a transaction."""
     user = row.asked_of
     language = asking.language_of(user) if user is not None else ""
-    shown = SHOWN_OF_SIGN_IN if row.kind == ToolCall.Kind.SIGN_IN else SHOWN
-    line = phrases.in_language(shown[State(row.state)], language)
-    asking.settle(row, f"{asking.text_of(row, language)}\n\n{line}")
+    asking.settle(row, settled_text(row, language))
     pending_count.changed()
+
+
+def settled_text(row: ToolCall, language: str) -> str:
+    """Return a question that is over with what became of it; one that was allowed may be made."""
+    shown = SHOWN_OF_SIGN_IN if row.kind == ToolCall.Kind.SIGN_IN else SHOWN
+    line = shown.get(State(row.state), shown[State.ALLOWED])
+    return f"{asking.text_of(row, language)}\n\n{phrases.in_language(line, language)}"
 
 
 def record(row: ToolCall, *, by: User, via: str, now: datetime) -> None:

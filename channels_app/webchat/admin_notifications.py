@@ -23,8 +23,8 @@ from channels_app.asgi.principal import Principal
 from channels_app.owner import notices, waiting_calls
 from channels_app.tool_requests import asking
 from channels_app.webchat import access, frames
-from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
+from channels_app.webchat.operations import note_shown
 from channels_app.webchat.periodic_checks import POLL_SECONDS
 from core.database.transactions import in_thread
 from core.lib.interface_language import spoken_by

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from channels_app.asgi.builtin_accounts import builtin_account
 from core.conversations import assistants
-from core.conversations.assistants import Choice, Place
+from core.conversations.assistants import Choice, Requester
 from core.models import Assistant, ChatSession, User
 from core.providers import catalogue
 from core.providers.catalogue import AssistantInfo, Catalogue, ModelInfo
@@ -42,22 +42,22 @@ class Picked:
         return bool(self.assistant_id or self.model_id)
 
 
-def place_of_new_chat(user: User) -> Place:
-    """Return the place of a web chat that has no session yet."""
-    return assistants.place_of_user(user, account_id=builtin_account("web").pk)
+def requester_in_new_chat(user: User) -> Requester:
+    """Return the requester in a web chat that has no session yet."""
+    return assistants.requester_of(user, account_id=builtin_account("web").pk)
 
 
 def of_new_chat(user: User, wanted: Picked | None = None) -> dict[str, Any]:
     """Return :func:`shown` for a chat that has no session yet."""
-    return shown(place_of_new_chat(user), wanted or Picked())
+    return shown(requester_in_new_chat(user), wanted or Picked())
 
 
-def field_refused(place: Place, wanted: Picked) -> str:
+def field_refused(requester: Requester, wanted: Picked) -> str:
     """Return the name of the field whose value the person may not choose; empty: none."""
     known = catalogue.current()
-    if wanted.assistant_id and not assistants.may_choose(known, place, wanted.assistant_id):
+    if wanted.assistant_id and not assistants.may_choose(known, requester, wanted.assistant_id):
         return "assistant_id"
-    if wanted.model_id and not assistants.may_choose_model(known, place, wanted.model_id):
+    if wanted.model_id and not assistants.may_choose_model(known, requester, wanted.model_id):
         return "model_id"
     return ""
 
@@ -65,15 +65,15 @@ def field_refused(place: Place, wanted: Picked) -> str:
 def of_session(session: ChatSession) -> dict[str, Any]:
     """Return :func:`shown` for a chat."""
     stored = Picked(session.assistant_id, session.model_id)
-    return shown(assistants.place_of(session), stored)
+    return shown(assistants.requester_in(session), stored)
 
 
-def shown(place: Place, wanted: Picked) -> dict[str, Any]:
-    """Return what answers at ``place``, why, and the options of the menu (see the module)."""
+def shown(requester: Requester, wanted: Picked) -> dict[str, Any]:
+    """Return what answers ``requester``, why, and the options of the menu (see the module)."""
     known = catalogue.current()
-    choice = assistants.choose(known, place, **asdict(wanted))
-    people = assistant_options(known, place, choice)
-    models = model_options(known, place, choice)
+    choice = assistants.choose(known, requester, **asdict(wanted))
+    people = assistant_options(known, requester, choice)
+    models = model_options(known, requester, choice)
     chosen = next((each["name"] for each in models if each["checked"] and each["id"]), "")
     return {
         "name": choice.assistant.name,
@@ -86,10 +86,10 @@ def shown(place: Place, wanted: Picked) -> dict[str, Any]:
     }
 
 
-def assistant_options(known: Catalogue, place: Place, choice: Choice) -> list[Option]:
+def assistant_options(known: Catalogue, requester: Requester, choice: Choice) -> list[Option]:
     """Return the assistants that the person may choose, and the usual one."""
-    usual = assistants.choose(known, place).assistant
-    offered = assistants.offered_to(known, place)
+    usual = assistants.choose(known, requester).assistant
+    offered = assistants.offered_to(known, requester)
     return [
         {
             **option(each.id, each.name, usual=usual.id, current=choice.assistant.id),
@@ -99,10 +99,10 @@ def assistant_options(known: Catalogue, place: Place, choice: Choice) -> list[Op
     ]
 
 
-def model_options(known: Catalogue, place: Place, choice: Choice) -> list[Option]:
+def model_options(known: Catalogue, requester: Requester, choice: Choice) -> list[Option]:
     """Return the models that the person may choose, and the assistant's own."""
     usual = next(iter(known.chain_of(choice.assistant.id)), None)
-    offered = assistants.models_offered_to(known, place)
+    offered = assistants.models_offered_to(known, requester)
     usual_id = usual.id if usual is not None else 0
     current = choice.model_id or usual_id
     return [

@@ -34,9 +34,9 @@ from channels_app.push import presence
 from channels_app.webchat import (
     access,
     adapter,
-    calls,
     following,
     frames,
+    operations,
     periodic_checks,
     transcript,
 )
@@ -322,7 +322,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise RefusedError(429, TOO_MANY_QUEUED)
         if isinstance(frame, frames.Say) and not frame.plain and self.principal is not None:
             waited = time.monotonic() - self.asked[0][-1] if self.asked else 0.0
-            calls.admit(frame, self.principal, ahead=len(self.asked), waited=waited)
+            operations.admit(frame, self.principal, ahead=len(self.asked), waited=waited)
         self.asked.append((frame, client_id, run_id, time.monotonic()))
         if self.worker is None or self.worker.done():
             self.worker = self.spawn(self.work())
@@ -352,7 +352,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             case frames.Resume():
                 await self.resume(frame, self.person())
             case frames.Stop():
-                await in_thread(calls.stop, user_id=self.person(), run_id=frame.run_id)
+                await in_thread(operations.stop, user_id=self.person(), run_id=frame.run_id)
             case frames.Decide() | frames.DecideCall():
                 await self.decide(frame, self.principal)
             case frames.Visible():
@@ -364,7 +364,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def decide(self, frame: frames.Decide | frames.DecideCall, principal: Principal) -> None:
         """Carry out a decision; show its outcome in its card. Raises RefusedError."""
-        card = await in_thread(spoken_by, self.language, calls.decide, frame, principal=principal)
+        card = await in_thread(
+            spoken_by, self.language, operations.decide, frame, principal=principal
+        )
         await self.tell(card)
 
     async def refuse(self, error: RefusedError, *, client_id: str, run_id: str) -> None:
@@ -420,7 +422,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
         async with self.turn:
-            run, session = await in_thread(calls.accept, frame, principal=principal)
+            run, session = await in_thread(operations.accept, frame, principal=principal)
             self.following.start(run.public_id)
             self.own_sessions[session] = True
             accepted = {"type": "accepted", "client_id": frame.client_id}
@@ -435,8 +437,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if principal.user is not None:
             throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
-            calls.admit(frame, principal)
-            run, session = await in_thread(calls.accept, frame, principal=principal)
+            operations.admit(frame, principal)
+            run, session = await in_thread(operations.accept, frame, principal=principal)
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))
             return
@@ -446,14 +448,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Wait for a run and send its answer as ``{"text", "format", "error"?}``."""
         async for _ in events.follow(run_id=run_id, public_id=name, seq=0):
             pass
-        result = await in_thread(calls.result, run_id)
+        result = await in_thread(operations.result, run_id)
         plain = adapter.plain_answer(result, run_id=name, session_id=session, client_id=client_id)
         await self.tell(plain)
 
     async def resume(self, frame: frames.Resume, user_id: int) -> None:
         """Send the missing events of a run, and follow it from there."""
         async with self.turn:
-            session = await in_thread(calls.session_of, user_id=user_id, run_id=frame.run_id)
+            session = await in_thread(operations.session_of, user_id=user_id, run_id=frame.run_id)
             self.following.restart(frame.run_id, after=frame.after)
             await self.attend(frame.run_id, session)
             if frame.run_id in self.following.sent:
@@ -537,9 +539,11 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(SIGNED_OUT)
 
     async def show_pending(self, principal: Principal) -> None:
-        """Send the cards of what waits for a decision, and which the page does not show yet."""
-        for notice in await in_thread(spoken_by, self.language, calls.pending_notices, principal):
-            if asked_by(notice) not in self.shown:
+        """Send the cards of what waits for a decision, and which the page does not show yet; then
+        those of what was decided while it was away.
+        """
+        for notice in await in_thread(spoken_by, self.language, operations.notices_of, principal):
+            if notice.get("decided") or asked_by(notice) not in self.shown:
                 await self.show_notice(principal, notice)
 
     async def show_published(self, principal: Principal, notice: Data) -> None:
@@ -550,7 +554,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if asked_by(notice) and not principal.session_key:
             return
         if asked_by(notice) and not notice.get("decided"):
-            cards = await in_thread(spoken_by, self.language, calls.pending_notices, principal)
+            cards = await in_thread(spoken_by, self.language, operations.pending_notices, principal)
             notice = {asked_by(each): each for each in cards}.get(asked_by(notice), notice)
         await self.show_notice(principal, notice)
 
@@ -568,7 +572,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         elif name:
             self.shown[name] = card
         if card.get("request") and not card.get("decided"):
-            await in_thread(calls.note_shown, principal, [str(card["request"])])
+            await in_thread(operations.note_shown, principal, [str(card["request"])])
 
     async def relay(self, principal: Principal, got: list[pubsub.Frame], *, stale: bool) -> None:
         """Send the new events of pubsub frames; read the log where some may be missing."""
@@ -594,7 +598,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         deleted.
         """
         try:
-            session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
+            session = await in_thread(operations.session_of, user_id=self.person(), run_id=run_id)
         except RefusedError:
             self.following.sent.pop(run_id, None)
             self.leave(run_id)
@@ -621,6 +625,6 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
     async def is_chat(self, session: str) -> bool:
         """Return whether a session belongs to the web chat: the page shows no other."""
         if session not in self.own_sessions:
-            found = await in_thread(calls.is_chat, user_id=self.person(), session_id=session)
+            found = await in_thread(operations.is_chat, user_id=self.person(), session_id=session)
             self.own_sessions[session] = found
         return self.own_sessions[session]

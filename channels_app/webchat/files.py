@@ -17,7 +17,7 @@ from django.utils import timezone, translation
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
 
-from allowlist import account_audit
+from allowlist import own_actions
 from allowlist.models import ApiKey
 from channels_app.asgi import http, quota, throttling
 from channels_app.asgi.authentication import caller_of, count_address
@@ -236,7 +236,7 @@ def count_open(file: StoredFile, address: str) -> None:
     """Count one opening of a link, in the row and in the audit."""
     with atomic_write():
         storage.count_open(file)
-        account_audit.file_opened(file=file, address=address, now=timezone.now())
+        own_actions.file_opened(file=file, address=address, now=timezone.now())
 
 
 def part_of(request: Request, size: int) -> range | None:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from allowlist import account_audit
+from allowlist import own_actions
 from channels_app.asgi import http
 from channels_app.schedules import buttons, lists, places
 from channels_app.webchat import reminder_form, reminder_rows, views
@@ -245,7 +245,7 @@ def store_first_zone(user: User, zone: str) -> bool:
     """Make a time zone the person's if they have none; return whether it was stored."""
     if not User.objects.filter(pk=user.pk, time_zone="").update(time_zone=zone):
         return False
-    account_audit.setting_changed(user=user, name="time_zone", change=("", zone))
+    own_actions.setting_changed(user=user, name="time_zone", change=("", zone))
     return True
 
 

@@ -1,5 +1,6 @@
 """Calls of tools in the web chat: cards of those that wait, and the decision of who is asked."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -13,6 +14,7 @@ from core.conversations import tool_calls
 from core.models import Delivery, ToolCall, User
 
 SHOWN_CALLS = 10
+LATELY = timedelta(days=2)
 VIA = "web chat"
 GONE = gettext_lazy("This request does not exist.")
 
@@ -29,6 +31,23 @@ def waiting_cards(principal: Principal) -> list[dict[str, Any]]:
     elsewhere = Delivery.objects.filter(dedupe_key__in=[asking.key_of(row, user) for row in newest])
     keys = set(elsewhere.exclude(state=Delivery.State.DEAD).values_list("dedupe_key", flat=True))
     return [card(row, user) for row in newest if asking.key_of(row, user) not in keys]
+
+
+def decided_cards(principal: Principal) -> list[dict[str, Any]]:
+    """Return what the newest calls became that the user of a browser was asked about, of those that
+    were decided lately: a page that was away shows the question still, and any other ignores them.
+    """
+    user = principal.user
+    if user is None or not principal.session_key:
+        return []
+    rows = ToolCall.objects.filter(asked_of=user.pk).select_related(*tool_calls.PARTS)
+    newest = list(rows.order_by("-pk")[:SHOWN_CALLS])[::-1]
+    since, language = timezone.now() - LATELY, asking.language_of(user)
+    return [
+        settled(row, deciding.settled_text(row, language))
+        for row in newest
+        if row.decided_at is not None and row.decided_at > since
+    ]
 
 
 def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
@@ -54,6 +73,11 @@ def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
     if decision.outcome == "changed":
         return card(row, user) | {"problem": gettext(decision.text)}
     text = f"{asking.text_of(row, asking.language_of(user))}\n\n{gettext(decision.text)}"
+    return settled(row, text)
+
+
+def settled(row: ToolCall, text: str) -> dict[str, Any]:
+    """Return the frame of a card without buttons."""
     return {"type": "notice", "tool_call": row.public_id, "text": text, "decided": True}
 
 

@@ -8,13 +8,13 @@ from django.urls import URLPattern, path, re_path
 from channels_app.asgi import http
 from channels_app.asgi.hosts import our_host
 from channels_app.webchat import (
-    answering,
-    decision,
     files,
     installed,
     mcp_sign_in,
+    picker,
     push,
     reminders,
+    request_page,
     script_texts,
     tool_call_page,
     views,
@@ -30,16 +30,14 @@ urlpatterns: list[URLPattern] = [
     path("chat/sessions/<str:session_id>", views.change_session, name="chat-session-change"),
     path("chat/sessions/<str:session_id>/messages", views.messages, name="chat-messages"),
     path("chat/sessions/<str:session_id>/export", views.export_session, name="chat-export"),
-    path(
-        "chat/sessions/<str:session_id>/assistant", answering.choose_assistant, name="chat-choice"
-    ),
-    path("chat/assistants", answering.assistant_list, name="chat-assistants"),
+    path("chat/sessions/<str:session_id>/assistant", picker.choose_assistant, name="chat-choice"),
+    path("chat/assistants", picker.assistant_list, name="chat-assistants"),
     path(
         "chat/assistants/<int:assistant_id>/picture",
-        answering.assistant_picture,
+        picker.assistant_picture,
         name="chat-assistant-picture",
     ),
-    path("chat/usage", answering.usage, name="chat-usage"),
+    path("chat/usage", picker.usage, name="chat-usage"),
     path("chat/settings", views.change_settings, name="chat-settings"),
     path("chat/push/key", push.key, name="push-key"),
     path("chat/push/subscriptions", push.subscribe, name="push-subscribe"),
@@ -61,8 +59,8 @@ urlpatterns: list[URLPattern] = [
     path("chat/feedback", views.rate_source, name="chat-feedback"),
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
-    path("decide/<str:token>", decision.decision, name="decision"),
-    path("requests/<str:public_id>", decision.unknown_request, name="unknown-request"),
+    path("decide/<str:token>", request_page.decision, name="decision"),
+    path("requests/<str:public_id>", request_page.unknown_request, name="unknown-request"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
     path("texts/<str:language>/<str:version>.js", script_texts.catalogue, name="script-texts"),
     path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),

@@ -1,10 +1,12 @@
 """The pages of the web chat, their JSON calls, and signing in and out."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
+from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.decorators import login_required
@@ -24,7 +26,7 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from allowlist import account_audit, attempts, link_codes, revocation
+from allowlist import link_codes, own_actions, revocation
 from allowlist import sign_in as links
 from channels_app.asgi import http, throttling
 from channels_app.asgi.http import RefusedError
@@ -49,6 +51,8 @@ NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js", "
 NOT_IMPORTED |= {"once.js", "reminders.js", "theme-early.js", "service-worker.js"}
 SEARCH_CHARACTERS = 100
 SHOWN_CHATS = 200
+# A lockout ends after an hour. Each attempted user name has a row, and clients choose the names.
+ATTEMPTS_KEPT = timedelta(days=1)
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 WRONG = gettext_lazy("User name or password is wrong.")
 USED_LINK = gettext_lazy(
@@ -212,7 +216,7 @@ def change_setting(user: User, name: str, wanted: str | bool) -> None:  # noqa: 
         before = User.objects.values_list(name, flat=True).get(id=user.id)
         if before != wanted:
             User.objects.filter(id=user.id).update(**{name: wanted})
-            account_audit.setting_changed(user=user, name=name, change=(before, wanted))
+            own_actions.setting_changed(user=user, name=name, change=(before, wanted))
 
 
 @require_POST
@@ -272,7 +276,8 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return refused
     user = authenticate(request, username=name, password=request.POST.get("password", "")[:1000])
     if user is None:
-        attempts.delete_expired(now=timezone.now())
+        old = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - ATTEMPTS_KEPT)
+        old.delete()
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     with atomic_write():
         enter(request, user, how="password")
@@ -285,7 +290,7 @@ def enter(request: HttpRequest, user: Any, *, how: str) -> None:
     """
     before = request.user.pk
     login(request, user, backend=BACKEND)
-    account_audit.signed_in(user=user, how=how, now=timezone.now())
+    own_actions.signed_in(user=user, how=how, now=timezone.now())
     if before not in (None, user.pk):
         revocation.check_sessions(user_id=before)
 

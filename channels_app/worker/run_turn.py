@@ -249,7 +249,7 @@ def in_words_of(request: str, error: ProviderError) -> ProviderError:
     """Return an error of a budget in the language of the request."""
     language = languages.of_request(request)
     lines = [phrases.in_language(line, language) for line in str(error).splitlines()]
-    return ProviderError(" ".join(lines), code=error.code)
+    return ProviderError(" ".join(lines), code=error.code, retry_after=error.retry_after)
 
 
 async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:

@@ -124,7 +124,8 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
 
 class ChangedFieldsOnly:
     """Mixin of a model form that stores the fields of which the page showed another value; changes
-    that others have made since then stay. A form that was sent without those values stores all.
+    that others have made since then stay. A new row, and a form that was sent without those values,
+    store all.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -138,7 +139,8 @@ class ChangedFieldsOnly:
 
     def _post_clean(self) -> None:
         form: Any = self
-        for name in set(form.cleaned_data) - set(form.changed_data):
+        unchanged = set(form.cleaned_data) - set(form.changed_data)
+        for name in unchanged if form.instance.pk is not None else ():
             del form.cleaned_data[name]
         super()._post_clean()  # type: ignore[misc]  # a mixin of ModelForm
 

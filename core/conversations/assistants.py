@@ -28,8 +28,11 @@ WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a turn is asked for. ``key_id``: the API key; 0 for none."""
+class Requester:
+    """The person or program that asks for a turn, and the conversation.
+
+    ``key_id``: the API key; 0 for none.
+    """
 
     user_id: int
     account_id: int
@@ -81,11 +84,13 @@ class Choice:
         return said.format(name=self.assistant.name, reason=gettext(WHY[self.reason]))
 
 
-def place_of(session: ChatSession, *, key_id: int = 0, listed: bool = True) -> Place:
-    """Return the place of a session. Not ``listed``: an open list lets the sender in, who speaks as
-    the session's person and has no owner's rights.
+def requester_in(session: ChatSession, *, key_id: int = 0, listed: bool = True) -> Requester:
+    """Return the requester of a session.
+
+    Not ``listed``: an open list lets the sender in, who speaks as the session's person and has no
+    owner's rights.
     """
-    return Place(
+    return Requester(
         user_id=session.user_id,
         account_id=session.account_id,
         chat=session.chat,
@@ -94,37 +99,37 @@ def place_of(session: ChatSession, *, key_id: int = 0, listed: bool = True) -> P
     )
 
 
-def place_of_user(user: User, *, account_id: int, chat: str = "", key_id: int = 0) -> Place:
-    """Return the place of a person who has no session yet."""
-    return Place(user.pk, account_id, chat, key_id, user.is_owner)
+def requester_of(user: User, *, account_id: int, chat: str = "", key_id: int = 0) -> Requester:
+    """Return a person who has no session yet."""
+    return Requester(user.pk, account_id, chat, key_id, user.is_owner)
 
 
 def choose(
     known: Catalogue,
-    place: Place,
+    requester: Requester,
     *,
     assistant_id: int = 0,
     model_id: int = 0,
     wanted: Wanted | None = None,
 ) -> Choice:
-    """Return what answers at ``place``. The ids are the person's choice in the conversation.
+    """Return what answers ``requester``. The ids are the person's choice in the conversation.
 
     The parts that ``wanted`` leaves out are decided without it. Raises NotOfferedError for a name
     in it that the person may not choose.
     """
-    named = found(known, place, wanted) if wanted is not None else (None, None)
+    named = found(known, requester, wanted) if wanted is not None else (None, None)
     bound = (
         ("request", named[0]),
-        ("choice", assistant_id if may_choose(known, place, assistant_id) else None),
-        ("key", known.of_key.get(place.key_id)),
-        ("chat", known.of_chat.get((place.account_id, place.chat))),
-        ("person", known.of_person.get(place.user_id)),
-        ("account", known.of_account.get(place.account_id)),
+        ("choice", assistant_id if may_choose(known, requester, assistant_id) else None),
+        ("key", known.of_key.get(requester.key_id)),
+        ("chat", known.of_chat.get((requester.account_id, requester.chat))),
+        ("person", known.of_person.get(requester.user_id)),
+        ("account", known.of_account.get(requester.account_id)),
         ("default", known.default),
     )
     reason, decided = next((reason, each) for reason, each in bound if each in known.assistants)
     model = model_id if named[1] is None else named[1]
-    wanted_model = model if may_choose_model(known, place, model) else 0
+    wanted_model = model if may_choose_model(known, requester, model) else 0
     return Choice(known.assistants[decided or known.default], wanted_model, reason)
 
 
@@ -134,48 +139,48 @@ def choose_for(
     """Return what answers the next turn of a session. May block on the database.
 
     Raises NotOfferedError for a name in ``wanted`` that the person may not choose. ``listed``: see
-    :func:`place_of`.
+    :func:`requester_in`.
     """
     return choose(
         catalogue.current(),
-        place_of(session, key_id=key_id, listed=listed),
+        requester_in(session, key_id=key_id, listed=listed),
         assistant_id=session.assistant_id,
         model_id=session.model_id,
         wanted=wanted,
     )
 
 
-def found(known: Catalogue, place: Place, wanted: Wanted) -> tuple[int | None, int | None]:
+def found(known: Catalogue, requester: Requester, wanted: Wanted) -> tuple[int | None, int | None]:
     """Return the ids of the assistant and the model that a request names; None where it names none.
 
     An assistant that ``either`` names answers with its own models: 0. Raises NotOfferedError.
     """
     assistant = model = None
     if wanted.either:
-        assistant = assistant_named(known, place, wanted.either)
-        model = 0 if assistant else model_named(known, place, wanted.either)
+        assistant = assistant_named(known, requester, wanted.either)
+        model = 0 if assistant else model_named(known, requester, wanted.either)
         if model is None and not wanted.is_optional:
             raise NotOfferedError("either", wanted.either)
     if wanted.assistant:
-        assistant = assistant_named(known, place, wanted.assistant)
+        assistant = assistant_named(known, requester, wanted.assistant)
         if assistant is None:
             raise NotOfferedError("assistant", wanted.assistant)
     if wanted.model:
-        model = model_named(known, place, wanted.model)
+        model = model_named(known, requester, wanted.model)
         if model is None:
             raise NotOfferedError("model", wanted.model)
     return assistant, model
 
 
-def assistant_named(known: Catalogue, place: Place, slug: str) -> int | None:
+def assistant_named(known: Catalogue, requester: Requester, slug: str) -> int | None:
     """Return the id of the assistant with this slug, if the person may choose it."""
-    return next((each.id for each in offered_to(known, place) if each.slug == slug), None)
+    return next((each.id for each in offered_to(known, requester) if each.slug == slug), None)
 
 
-def model_named(known: Catalogue, place: Place, name: str) -> int | None:
+def model_named(known: Catalogue, requester: Requester, name: str) -> int | None:
     """Return the id of the model with this name, if the person may choose it."""
     model = model_names(known).get(name)
-    return model.id if model is not None and may_choose_model(known, place, model.id) else None
+    return model.id if model is not None and may_choose_model(known, requester, model.id) else None
 
 
 def model_names(known: Catalogue) -> dict[str, ModelInfo]:
@@ -199,31 +204,31 @@ def name_of_model(known: Catalogue, model_id: int) -> str:
     return next(found_names, "")
 
 
-def may_choose(known: Catalogue, place: Place, assistant_id: int) -> bool:
+def may_choose(known: Catalogue, requester: Requester, assistant_id: int) -> bool:
     """Return whether a person may choose an assistant: the owner any, others what is offered."""
     assistant = known.assistants.get(assistant_id)
     if assistant is None:
         return False
-    if place.is_owner or assistant.offered == Assistant.Offered.EVERYBODY:
+    if requester.is_owner or assistant.offered == Assistant.Offered.EVERYBODY:
         return True
-    return assistant.offered == Assistant.Offered.LISTED and place.user_id in assistant.people
+    return assistant.offered == Assistant.Offered.LISTED and requester.user_id in assistant.people
 
 
-def may_choose_model(known: Catalogue, place: Place, model_id: int) -> bool:
+def may_choose_model(known: Catalogue, requester: Requester, model_id: int) -> bool:
     """Return whether a person may choose a model: the owner any, others those that are offered."""
     model = known.models.get(model_id)
-    return model is not None and (place.is_owner or model.offered)
+    return model is not None and (requester.is_owner or model.offered)
 
 
-def offered_to(known: Catalogue, place: Place) -> list[AssistantInfo]:
+def offered_to(known: Catalogue, requester: Requester) -> list[AssistantInfo]:
     """Return the assistants that a person may choose, by name."""
-    rows = [each for each in known.assistants.values() if may_choose(known, place, each.id)]
+    rows = [each for each in known.assistants.values() if may_choose(known, requester, each.id)]
     return sorted(rows, key=lambda each: each.name.casefold())
 
 
-def models_offered_to(known: Catalogue, place: Place) -> list[ModelInfo]:
+def models_offered_to(known: Catalogue, requester: Requester) -> list[ModelInfo]:
     """Return the models that a person may choose, by label."""
-    rows = [each for each in known.models.values() if may_choose_model(known, place, each.id)]
+    rows = [each for each in known.models.values() if may_choose_model(known, requester, each.id)]
     return sorted(rows, key=lambda each: each.label.casefold())
 
 

@@ -23,6 +23,8 @@ USED_UP = {
 }
 TOO_LARGE = "The rest of the budget for {when} is not enough for this message."
 BUSY = "Other answers are being written within the same budget. Please try again soon."
+# A turn has waited itself, and does not ask again within ``core.providers.chain.PATIENCE_SECONDS``.
+BUSY_SECONDS = 30.0
 WHEN = {"day": "today", "month": "this month"}
 FREE = "You can go on from {moment}."
 LIMITS = {
@@ -38,7 +40,7 @@ LIMITS = {
 def refusal(found: Refused) -> ProviderError:
     """Return the error of a call that does not fit: the used-up budget, and when it frees."""
     if found.is_soon:
-        return ProviderError(BUSY, code="budget")
+        return ProviderError(BUSY, code="budget", retry_after=BUSY_SECONDS)
     unit, when = found.budget.unit, WHEN[found.budget.period]
     text = USED_UP[unit] if found.is_used_up else TOO_LARGE
     free = FREE.format(moment=at(found.free_at))

@@ -28,6 +28,7 @@ from core.models import (
     ChannelAccount,
     ChatSession,
     Delivery,
+    Run,
     Schedule,
     ToolRule,
 )
@@ -144,6 +145,17 @@ def retract(*, run_id: int, from_index: int) -> None:
         change(delivery=row, payload={"kind": "delete"})
 
 
+def rest_of_answers(session: ChatSession) -> QuerySet[Delivery]:
+    """Return the messages of a session's finished answers that wait behind the first one of each.
+
+    Those of an answer that is being written may still be changed by its end.
+    """
+    here = conversation(account_id=session.account_id, chat=session.chat, thread=session.thread)
+    rows = Delivery.objects.filter(state=Delivery.State.PENDING, conversation=here, session=session)
+    waiting = rows.filter(run__isnull=False, block_index__gt=0, external_message_id="")
+    return waiting.exclude(run__state__in=Run.UNFINISHED)
+
+
 def take_back(rows: QuerySet[Delivery]) -> int:
     """Dismiss those of ``rows`` that were surely never sent; return how many. In a transaction."""
     unsent = rows.filter(state=Delivery.State.PENDING, external_message_id="", doubt_chat="")
@@ -243,7 +255,7 @@ def claim(
         return None
     seconds, began = settings.DELIVERY_LEASE_SECONDS, elapsed()
     take = CLAIM_DOUBTFUL if row.doubt_chat else CLAIM
-    given = {"id": row.id, "attempt": row.attempt, "place": place_of(row)}
+    given = {"id": row.id, "attempt": row.attempt, "place": chat_of(row)}
     with transactions.atomic_write_statement():
         claimed = take(**given, lease=timedelta(seconds=seconds))
     row.state, row.attempt = Delivery.State.SENDING, row.attempt + 1
@@ -262,7 +274,7 @@ def keep(*, delivery: Delivery) -> bool:
     return kept
 
 
-def place_of(delivery: Delivery) -> str:
+def chat_of(delivery: Delivery) -> str:
     """Return the chat of a delivery in the form of ``doubt_chat``."""
     return f"{delivery.account_id}:{delivery.target.get('chat', '')}"[:160]
 
@@ -271,7 +283,7 @@ def is_held_up(delivery: Delivery) -> bool:
     """Return whether a delivery waits for the search for another message in its chat."""
     if not getattr(delivery, "doubt_beside", False):  # nearly always
         return False
-    rows = Delivery.objects.filter(doubt_chat=place_of(delivery))
+    rows = Delivery.objects.filter(doubt_chat=chat_of(delivery))
     return (rows.filter(id__lt=delivery.id) if delivery.doubt_chat else rows).exists()
 
 
@@ -280,7 +292,7 @@ def is_sending_beside(delivery: Delivery) -> bool:
     rows = Delivery.objects.filter(
         account_id=delivery.account_id, state=Delivery.State.SENDING, external_message_id=""
     )
-    return any(place_of(row) == place_of(delivery) for row in rows)
+    return any(chat_of(row) == chat_of(delivery) for row in rows)
 
 
 def mine(delivery: Delivery) -> QuerySet[Delivery]:
@@ -467,7 +479,7 @@ def unsure(
         state = Delivery.State.DEAD if repeatable else Delivery.State.UNCERTAIN
         give_up(delivery, state, error=text, after_id=known_id)
         return None
-    doubt = {} if repeatable else {"doubt_chat": place_of(delivery), "after_id": known_id}
+    doubt = {} if repeatable else {"doubt_chat": chat_of(delivery), "after_id": known_id}
     seconds = 0.0 if at_once else backoff(delivery)
     again(delivery, seconds, error=text, tries=F("tries") + 1, **doubt)
     return seconds
@@ -594,7 +606,7 @@ def retry(delivery_id: int) -> bool:
             error="",
             tries=0,
             queued_at=Now(),
-            doubt_chat="" if row.after_id is None else place_of(row),
+            doubt_chat="" if row.after_id is None else chat_of(row),
         )
         wakeups.delivery(delivery_id)
     return True

@@ -26,7 +26,15 @@ from core.database import schema_version, statements, transactions
 from core.database.queries import Among, HasRows, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Write, write_all
 from core.lib.tokens import estimate, of_calls
-from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
+from core.models import (
+    ChatSession,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    StoredFile,
+    WorkerHeartbeat,
+)
 from core.signals import pubsub, wakeups
 
 WORKER_GONE_SECONDS = 30
@@ -298,6 +306,9 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
             **({"answered_by": outcome.answered_by} if outcome.answered_by else {}),
         },
     )
+    if is_of_earlier_conversation(run):  # it is shown, but not told to the model
+        said.data["said"], said.text, said.tokens = said.text, "", 0
+        said.calls = said.call_tokens = None
     of_it = {"run": run.id}
     write_all(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))
     if outcome.state == Run.State.CANCELLED:
@@ -310,6 +321,14 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
         also(run, outcome)
     # Looked for after the commit: a process that queues a run meanwhile still sees this one open.
     transactions.after_commit(wake_next, run.session_id)
+
+
+def is_of_earlier_conversation(run: Run) -> bool:
+    """Return whether a new conversation has begun since a run paused with which this one goes on:
+    its answer comes between the messages of the new one.
+    """
+    begun = ChatSession.objects.filter(id=run.session_id, history_from__gt=run.history_from)
+    return bool(run.options.get("continues")) and begun.exists()
 
 
 def wake_next(session_id: int) -> None:

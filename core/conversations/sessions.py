@@ -70,9 +70,11 @@ def mentions(*, user_id: int, sessions: list[int], words: str, limit: int) -> di
 
 
 def excerpt(text: str, words: str) -> str:
-    """Return the part of ``text`` around ``words``, on one line."""
+    """Return the part of ``text`` around ``words``, on one line; it begins with a whole word."""
     at = max(0, text_search.fold(text).find(text_search.fold(words)))
     start = max(0, at - EXCERPT_BEFORE)
+    if start:
+        start = text.find(" ", start - 1, at) + 1 or start
     return ("…" if start else "") + one_line(text[start : start + 1000], EXCERPT_CHARACTERS)
 
 

@@ -50,7 +50,7 @@ def in_turn(
     return [number for _, _, number in sorted(ranked)[:most]]
 
 
-def place_of(person: int, waiting: Mapping[int, int], held: Mapping[int, int]) -> int:
+def rank_of(person: int, waiting: Mapping[int, int], held: Mapping[int, int]) -> int:
     """Return the place in the queue that a new piece of work of ``person`` would have, from 1, by
     what people hold.
 

@@ -257,7 +257,7 @@ def following(run: Run) -> Run:
     known = catalogue.current()
     chosen = assistants.choose(
         known,
-        assistants.place_of(run.session, key_id=run.via_key),
+        assistants.requester_in(run.session, key_id=run.via_key),
         assistant_id=run.assistant_id,
         model_id=run.model_id,
     )

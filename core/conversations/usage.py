@@ -10,7 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -254,10 +254,12 @@ class RunMeter:
         output_tokens: int,
         failure: str,
     ) -> None:
-        reported = usage is not None and (usage.prompt_tokens or usage.completion_tokens)
+        reported = bool(usage and (usage.prompt_tokens or usage.completion_tokens))
         if usage is None or not reported:
             is_read = output_tokens or failure not in UNREAD
             usage = Usage(prompt_tokens(request) if is_read else 0, output_tokens)
+        elif not usage.prompt_tokens:  # every call has a prompt
+            usage, reported = replace(usage, prompt_tokens=prompt_tokens(request)), False
         self._note(model, usage, failure=failure, estimated=not reported)
 
     def _note(self, model: ModelInfo, used: Usage, *, failure: str, estimated: bool) -> None:

@@ -24,13 +24,13 @@ class Ids:
     run: str = ""
     session: str = ""
     began: int = 0
-    caller: tracing.Place | None = None
+    caller: tracing.SpanIds | None = None
 
 
 IDS: ContextVar[Ids | None] = ContextVar("log_ids", default=None)
 
 
-def begin(*, run: str = "", session: str = "", caller: tracing.Place | None = None) -> None:
+def begin(*, run: str = "", session: str = "", caller: tracing.SpanIds | None = None) -> None:
     """Let this task, and those that it starts, work for a run; for one to be noted, without ids."""
     IDS.set(Ids(run, session, tracing.now() if tracing.is_on() else 0, caller))
 

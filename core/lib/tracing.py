@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal["internal", "server", "client", "consumer", "producer"
 Attributes: TypeAlias = Mapping[str, str | int | float | bool]
 
 
-class Place(NamedTuple):
+class SpanIds(NamedTuple):
     """A span as its children and links name it. ``span``: 0 where a root belongs."""
 
     trace: int
@@ -42,14 +42,14 @@ class Span:
     """
 
     name: str
-    place: Place
+    place: SpanIds
     parent: int
     began: int
     ended: int = 0
     kind: Kind = "internal"
     attributes: dict[str, str | int | float | bool] = field(default_factory=dict)
     error: str = ""
-    link: Place | None = None
+    link: SpanIds | None = None
 
 
 # The span that the code works in now.
@@ -121,16 +121,16 @@ def hashed(names: Iterable[object], *, size: int) -> int:
     return int.from_bytes(hashlib.blake2b(joined, digest_size=size).digest()) or 1
 
 
-def root_of(trace: int) -> Place:
+def root_of(trace: int) -> SpanIds:
     """Return the place of the first span of a trace."""
-    return Place(trace, span_id(trace))
+    return SpanIds(trace, span_id(trace))
 
 
-def caller_of(headers: Iterable[tuple[bytes, bytes]]) -> Place | None:
+def caller_of(headers: Iterable[tuple[bytes, bytes]]) -> SpanIds | None:
     """Return the span that a client names in the header ``traceparent`` (W3C Trace Context)."""
     given = next((value for name, value in headers if name == b"traceparent"), b"")
     found = TRACEPARENT.match(given)
-    place = Place(int(found[1], 16), int(found[2], 16)) if found else Place(0, 0)
+    place = SpanIds(int(found[1], 16), int(found[2], 16)) if found else SpanIds(0, 0)
     return place if place.trace and place.span else None
 
 
@@ -138,12 +138,12 @@ def record(
     name: str,
     *,
     began: int,
-    under: Place | None = None,
+    under: SpanIds | None = None,
     kind: Kind = "internal",
     attributes: Attributes | None = None,
     error: str = "",
     make_root: bool = False,
-    link: Place | None = None,
+    link: SpanIds | None = None,
 ) -> None:
     """Export a step that ends now, or that of ``under`` whose parent it is (``make_root``).
 
@@ -153,7 +153,7 @@ def record(
     parent = under or (here.place if here is not None else None)
     if parent is None or not is_on():
         return
-    place = parent if make_root else Place(parent.trace, 0)
+    place = parent if make_root else SpanIds(parent.trace, 0)
     span = Span(name, place, 0 if make_root else parent.span, began, kind=kind, link=link)
     span.attributes |= attributes or {}
     span.error = error
@@ -164,7 +164,7 @@ def record(
 def step(
     name: str,
     *,
-    under: Place | None = None,
+    under: SpanIds | None = None,
     key: object = None,
     kind: Kind = "internal",
     attributes: Callable[[], Attributes] = dict,
@@ -192,9 +192,9 @@ def step(
         end(span)
 
 
-def child(parent: Place, key: object) -> Place:
+def child(parent: SpanIds, key: object) -> SpanIds:
     """Return the place of the child of ``parent`` that is called ``key``."""
-    return Place(parent.trace, span_id(parent.span, key))
+    return SpanIds(parent.trace, span_id(parent.span, key))
 
 
 def note(name: str, value: str | int) -> None:

@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 )
 
 from core import VERSION
-from core.lib.tracing import Place, Span
+from core.lib.tracing import Span, SpanIds
 
 # Of one request to the receiver, unless the environment has one: a batch waits behind it.
 TIMEOUT_SECONDS = 5.0
@@ -42,16 +42,16 @@ class ComputedIds(RandomIdGenerator):
     def __init__(self) -> None:
         self._given = threading.local()
 
-    def give(self, place: Place) -> None:
+    def give(self, place: SpanIds) -> None:
         """Use the ids of ``place`` for the next span; 0 is a random one."""
         self._given.place = place
 
     def generate_trace_id(self) -> int:
-        place: Place = self._given.place
+        place: SpanIds = self._given.place
         return place.trace
 
     def generate_span_id(self) -> int:
-        place: Place = self._given.place
+        place: SpanIds = self._given.place
         return place.span or super().generate_span_id()
 
 
@@ -132,11 +132,11 @@ def parent_of(span: Span) -> Context:
     """Return the SDK's context of a span's parent; an empty one for a root."""
     if not span.parent:
         return Context()
-    above = context_of(Place(span.place.trace, span.parent))
+    above = context_of(SpanIds(span.place.trace, span.parent))
     return set_span_in_context(NonRecordingSpan(above))
 
 
-def context_of(place: Place) -> SpanContext:
+def context_of(place: SpanIds) -> SpanContext:
     """Return a place as the SDK has it: of another process, and sampled."""
     return SpanContext(
         place.trace, place.span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)

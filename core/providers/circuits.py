@@ -20,7 +20,7 @@ from core.providers import catalogue
 from core.providers.base import ProviderError
 from core.providers.catalogue import ModelInfo
 from core.providers.failures import REASON_CHARACTERS
-from core.providers.registry import NoPlaceError
+from core.providers.registry import NoSlotError
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ NOT_COUNTED = frozenset(
 
 def is_counted(error: ProviderError) -> bool:
     """Return whether a failure counts against the model: not one of our own places for calls."""
-    return error.code not in NOT_COUNTED and not isinstance(error, NoPlaceError)
+    return error.code not in NOT_COUNTED and not isinstance(error, NoSlotError)
 
 
 def is_due(model: ModelInfo) -> bool:

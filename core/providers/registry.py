@@ -89,14 +89,14 @@ def of_settings() -> Provider:
     return agent_library.build(name)
 
 
-def place_of(info: ProviderInfo) -> AbstractAsyncContextManager[None]:
+def slot_of(info: ProviderInfo) -> AbstractAsyncContextManager[None]:
     """Return what waits for a place among a provider's calls at once, of all processes, and holds
     it; without a limit it does nothing.
     """
-    return semaphores().place(str(info.id), most=info.concurrency)
+    return semaphores().slot(str(info.id), most=info.concurrency)
 
 
-class NoPlaceError(ProviderError):
+class NoSlotError(ProviderError):
     """All calls at once were in use for as long as a first token may take: no fault of the
     model's.
     """
@@ -106,7 +106,7 @@ class Shared:
     """A row's provider, shared by the runs of an event loop.
 
     At most ``concurrency`` streams at once of all processes (0: any number), in the order of their
-    requests; waiting for a place counts as time before the first token (NoPlaceError). Closed when
+    requests; waiting for a place counts as time before the first token (NoSlotError). Closed when
     retired and idle.
     """
 
@@ -143,7 +143,7 @@ class Shared:
         try:
             async with (
                 asyncio.timeout(self._info.first_token_seconds) as bound,
-                place_of(self._info),
+                slot_of(self._info),
                 aclosing(self._provider.stream(request)) as found,
             ):
                 waits = False
@@ -154,7 +154,7 @@ class Shared:
         except TimeoutError:
             if waits:
                 reason = f"all {self._info.concurrency} calls at once were in use"
-                raise NoPlaceError.of(Failure("timeout", reason)) from None
+                raise NoSlotError.of(Failure("timeout", reason)) from None
             raise ProviderError.of(Failure("timeout")) from None
 
 

@@ -95,7 +95,7 @@ class SharedSemaphore:
         self._task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def place(self) -> AsyncGenerator[None, None]:
+    async def slot(self) -> AsyncGenerator[None, None]:
         """Wait for a place, and hold it during the block."""
         holder = Holder(f"{self._process}:{next(self._numbers)}", asyncio.Event())
         self._holders.append(holder)
@@ -171,7 +171,7 @@ class Semaphores:
     def __init__(self) -> None:
         self._made: dict[str, SharedSemaphore] = {}
 
-    def place(self, name: str, *, most: int) -> AbstractAsyncContextManager[None]:
+    def slot(self, name: str, *, most: int) -> AbstractAsyncContextManager[None]:
         """Return what waits for a place and holds it; nothing for a limit of 0."""
         if not most:
             return nullcontext()
@@ -179,7 +179,7 @@ class Semaphores:
         if made is None:
             made = self._made[name] = SharedSemaphore(name, most=most)
         made.most = most
-        return made.place()
+        return made.slot()
 
     async def close(self) -> None:
         """Give up all places."""

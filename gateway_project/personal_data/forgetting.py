@@ -35,7 +35,7 @@ from core.models import (
 )
 from core.signals import forgetting as broker_forgetting
 from core.tools.mcp import servers
-from gateway_project.personal_data import traces
+from gateway_project.personal_data import mentions
 from gateway_project.personal_data.tables import SECTIONS
 from gateway_project.processes.preflight import waited_lock
 
@@ -90,8 +90,8 @@ def remove(user: User, *, actor: str) -> None:
     begin(user, actor=actor)
     end_access(user)
     try:
-        found = traces.of(user)
-        traces.remove_all(found, actor=actor, now=timezone.now())
+        found = mentions.of(user)
+        mentions.remove_all(found, actor=actor, now=timezone.now())
     except redis.RedisError as error:
         raise NotForgotten(
             f"The broker does not answer, so nothing was removed yet: {error}"
@@ -99,9 +99,9 @@ def remove(user: User, *, actor: str) -> None:
     number = user.pk
     disable_servers(user, actor=actor)
     remove_rows(user)
-    traces.blank_log_of_the_gone()
+    mentions.blank_log_of_the_gone()
     # Rows that were written since, such as of the end of a run.
-    audit.blank(lambda row: traces.blank_entry(row, found), actor=actor, now=timezone.now())
+    audit.blank(lambda row: mentions.blank_entry(row, found), actor=actor, now=timezone.now())
     with atomic_write():
         User.objects.filter(pk=number).delete()
 
@@ -128,7 +128,7 @@ def end_access(user: User) -> None:
     """Close the person's sockets and sessions, and wait for the end of what runs for them."""
     with atomic_write():
         revocation.end_user(user_id=user.pk)
-    traces.sign_out(user)
+    mentions.sign_out(user)
     deadline = time.monotonic() + WAIT_SECONDS
     while is_at_work(user) and runs.workers_alive("runs") and time.monotonic() < deadline:
         time.sleep(0.1)

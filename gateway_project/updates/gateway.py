@@ -158,7 +158,7 @@ def is_locked(folder: Path) -> bool:
 def of_other_machines() -> list[str]:
     """Return the live workers that are not of this machine. Raises DatabaseError."""
     here = socket.gethostname()
-    return [each.name for each in runs.heard() if place_of(each)[0] != here]
+    return [each.name for each in runs.heard() if host_and_pid(each)[0] != here]
 
 
 def without_up(folder: Path) -> list[str]:
@@ -168,11 +168,11 @@ def without_up(folder: Path) -> list[str]:
     if is_locked(folder):
         return []
     here = socket.gethostname()
-    found = ((each.name, *place_of(each)) for each in runs.heard())
+    found = ((each.name, *host_and_pid(each)) for each in runs.heard())
     return [name for name, host, pid in found if host == here and pid and state.is_alive(pid)]
 
 
-def place_of(worker: WorkerHeartbeat) -> tuple[str, int]:
+def host_and_pid(worker: WorkerHeartbeat) -> tuple[str, int]:
     """Return the machine and the pid in a worker's name: ``HOST:PID:STARTED`` of ``runs``,
     ``long:HOST:PID``, or ``web HOST``, whose pid is 0.
     """

@@ -23,7 +23,7 @@ from allowlist import audit, keys, link_codes, unknown_requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.intake.inbound import receive_sender
 from channels_app.models import SourceFeedback
-from core.conversations import outbox, tool_calls
+from core.conversations import budgets, outbox, tool_calls
 from core.conversations.inbox import Draft
 from core.conversations.tool_calls import Asked
 from core.lib import encryption
@@ -50,6 +50,7 @@ from core.models import (
     RetentionRule,
     Run,
     RunEvent,
+    RunFailure,
     Schedule,
     SearchProvider,
     Skill,
@@ -65,6 +66,7 @@ from tests.channels_app.admin.conftest import shown_fields
 
 pytestmark = pytest.mark.django_db
 
+HOUR = timedelta(hours=1)
 EVIL = "<script>alert('x')</script>\u202eevil"
 REQUESTS = "/admin/allowlist/unknownrequest/"
 
@@ -185,6 +187,14 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     Budget.objects.create(limit=10**9, assistant=assistant)
     ModelCall.objects.create(user=ann, run=run, model_name=EVIL, day=timezone.localdate())
     return run
+
+
+@pytest.fixture
+def run(telegram: ChannelAccount, make_user: MakeUser) -> Run:
+    """Return a run, and nothing else."""
+    ann = make_user("ann", im=["42"])
+    session = ChatSession.objects.create(user=ann, account=telegram, chat="42")
+    return Run.objects.create(session=session, user=ann, origin="telegram", state="running")
 
 
 def tools_of(run: Run) -> None:
@@ -346,6 +356,37 @@ def test_the_dashboard_shows_requests_runs_failures_and_a_chart(
     assert "from people" in chart[1]
 
 
+def test_the_dashboard_says_how_the_last_week_was(owner_client: Client, run: Run) -> None:
+    """Failed answers, tokens and their cost; a price that is not known is not $0.00."""
+
+    def shown() -> str:
+        cache.clear()
+        return page(owner_client, "/admin/")
+
+    html = shown()
+    assert "No answer failed." in html
+    assert "No model was called." in html
+    today = budgets.day_of(timezone.now())
+    call = ModelCall.objects.create(model_name="m", day=today, prompt_tokens=1200)
+    ModelCall.objects.create(model_name="m", day=today - timedelta(days=7), prompt_tokens=9)
+    RunFailure.objects.create(run=run, code="timeout")
+    html = shown()
+    assert ">1,200 tokens<" in html
+    assert f"?first={today - timedelta(days=6)}&amp;last={today}" in html
+    assert re.search(r'state__exact=failed">Failed answers</a><span [^>]*>1<', html)
+    ModelCall.objects.filter(pk=call.pk).update(cost=2_500_000_000)
+    RunFailure.objects.update(at=timezone.now() - timedelta(days=8))
+    html = shown()
+    assert "$2.50 for 1,200 tokens" in html
+    assert "No answer failed." in html
+
+
+def test_the_dashboard_names_the_calls_of_tools_that_wait(owner_client: Client, run: Run) -> None:
+    assert "Allow or deny" not in page(owner_client, "/admin/")
+    tools_of(run)
+    assert 'state__exact=waiting">Allow or deny</a>' in page(owner_client, "/admin/")
+
+
 def test_the_dashboard_of_limited_staff_shows_permitted_data_only(
     client: Client, staff: User, conversation: Run, request_row: UnknownRequest
 ) -> None:
@@ -356,7 +397,49 @@ def test_the_dashboard_of_limited_staff_shows_permitted_data_only(
     assert 'value="approve"' not in html
     assert "Running now" not in html
     assert "Failed deliveries" not in html
+    assert "The last 7 days" not in html
     assert client.get("/admin/core/run/").status_code == 403
+
+
+def test_the_list_of_people_says_until_when_a_guest_may_speak(
+    owner_client: Client, make_user: MakeUser
+) -> None:
+    """One with another identity that does not end is no guest."""
+    end = timezone.make_aware(datetime(2030, 5, 17, 8, 15))  # noqa: DTZ001 - made aware
+    guest, friend = make_user("guest", im=["41"]), make_user("friend", im=["42"])
+    ChannelIdentity.objects.update(expires_at=end)
+    ChannelIdentity.objects.create(user=guest, kind="im", value="51", expires_at=end - HOUR)
+    ChannelIdentity.objects.create(user=friend, kind="im", value="52")
+    html = page(owner_client, "/admin/core/user/")
+    shown = re.findall(r'<td class="field-speaks_from[^>]*>\s*([^<]*?)\s*<', html)
+    assert sorted(shown) == ["0", "2", "2, until May 17, 2030, 8:15 a.m."]
+
+
+def test_people_without_a_message_come_last_on_each_database(
+    owner_client: Client, make_user: MakeUser
+) -> None:
+    make_user("anna")
+    spoke = make_user("zoe")
+    User.objects.filter(pk=spoke.pk).update(last_spoke_at=timezone.now())
+    shown = re.findall(r'user/(\d+)/change/"', page(owner_client, "/admin/core/user/"))
+    assert shown[0] == str(spoke.pk)
+
+
+def test_staff_see_no_button_whose_press_would_be_refused(
+    client: Client, owner: User, staff: User, request_row: UnknownRequest
+) -> None:
+    """The list of unknown requests, and the page of an account."""
+    staff.user_permissions.add(Permission.objects.get(codename="view_channelaccount"))
+    account = reverse("admin:core_channelaccount_change", args=[request_row.account_id])
+    client.force_login(staff)
+    assert 'value="approve"' not in page(client, REQUESTS)
+    assert "Test the connection" not in page(client, account)
+    client.force_login(owner)
+    assert 'value="approve"' in page(client, REQUESTS)
+    assert "Test the connection" in page(client, account)
+    decide(client, request_row, "deny")
+    client.force_login(staff)
+    assert "Denied by" in page(client, REQUESTS)
 
 
 def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(

@@ -41,12 +41,15 @@ def say(
 
 
 def approve(
-    owner: User, now: datetime, verdict: unknown_requests.Choice = "approve"
+    owner: User,
+    now: datetime,
+    verdict: unknown_requests.Choice = "approve",
+    user: User | None = None,
 ) -> unknown_requests.Verdict:
-    """Approve the only request."""
-    row = UnknownRequest.objects.get()
+    """Approve the newest request."""
+    row = UnknownRequest.objects.latest("id")
     return decisions.decide(
-        request=row.public_id, verdict=verdict, owner=owner, via="telegram", now=now
+        request=row.public_id, verdict=verdict, owner=owner, via="telegram", now=now, user=user
     )
 
 
@@ -90,6 +93,24 @@ def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
     assert ann.last_target["chat"] == "42"
     assert ann.last_spoke_at == now
     say(telegram, now + timedelta(minutes=1), "me too", sender="41", chat="41")
+    ann.refresh_from_db()
+    assert ann.last_target["chat"] == "42"
+
+
+def test_a4_an_approval_moves_the_last_used_channel_to_where_the_person_wrote(
+    telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
+) -> None:
+    """[A4] Their message is allowed now; one that was allowed after it counts more."""
+    say(telegram, now, "hello", sender="41", chat="41")
+    say(telegram, now + timedelta(minutes=1), "hello?", sender="41", chat="41")
+    approve(owner, now + timedelta(hours=1))
+    eve = User.objects.get(identities__value="41")
+    assert (eve.last_account, eve.last_target["chat"]) == (telegram, "41")
+    assert eve.last_spoke_at == now + timedelta(minutes=1)
+    ann = make_user("ann", im=["42"])
+    say(telegram, now, "hello", sender="51", chat="51")
+    assert say(telegram, now + timedelta(minutes=1), "hello", sender="42").outcome == "accepted"
+    approve(owner, now + timedelta(hours=1), user=ann)
     ann.refresh_from_db()
     assert ann.last_target["chat"] == "42"
 

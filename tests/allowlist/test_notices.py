@@ -20,7 +20,7 @@ from channels_app.delivery.secret_blocks import as_sent
 from channels_app.intake.decisions import decide
 from channels_app.intake.inbound import receive_personal, receive_sender
 from channels_app.owner import notice_targets, notices, outages
-from channels_app.webchat import calls
+from channels_app.webchat import operations
 from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.conversations.inbox import Draft
@@ -455,10 +455,10 @@ def test_a5_a_request_displayed_to_an_owner_causes_no_other_notice(
     now = timezone.now()
     record_request(telegram, now)
     principal = Principal(user=owner, session_key="x")
-    shown = [str(card["request"]) for card in calls.pending_notices(principal)]
-    calls.note_shown(Principal(user=owner, key_id=1), shown)
+    shown = [str(card["request"]) for card in operations.pending_notices(principal)]
+    operations.note_shown(Principal(user=owner, key_id=1), shown)
     assert UnknownRequest.objects.get().notified_at is None
-    calls.note_shown(principal, shown)
+    operations.note_shown(principal, shown)
     assert UnknownRequest.objects.get().notified_at is not None
     talks(owner, telegram, "555", now)
     notices.look_after(now=now)

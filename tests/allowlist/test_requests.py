@@ -249,14 +249,16 @@ def test_a6_approve_24h_expires_and_the_next_request_is_of_the_same_user(
     """[A6] Approve 24 h; afterwards the sender is unknown again, and then the same person."""
     tomorrow = now + timedelta(hours=24)
     first = record_request(telegram, now)
-    decide(first, "approve_24h", owner, now, replays)
+    verdict = decide(first, "approve_24h", owner, now, replays)
+    assert verdict.standing.endswith(f" The approval ends at {tomorrow:%Y-%m-%d %H:%M} UTC.")
     person = allowed(telegram, "41", tomorrow - timedelta(seconds=1))
     assert person is not None
     assert allowed(telegram, "41", tomorrow) is None
     again = record_request(telegram, tomorrow)
     assert (again.pk, again.state) == (first.pk, "pending")
     assert again.public_id != first.public_id
-    decide(again, "approve", owner, tomorrow, replays)
+    verdict = decide(again, "approve", owner, tomorrow, replays)
+    assert "ends" not in verdict.standing
     assert allowed(telegram, "41", tomorrow + timedelta(days=400)) == person
 
 

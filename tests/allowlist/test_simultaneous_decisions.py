@@ -14,7 +14,7 @@ from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import receive_sender
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
-from channels_app.webchat import calls, frames
+from channels_app.webchat import frames, operations
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
@@ -53,7 +53,9 @@ def on_telegram(account: ChannelAccount, request: str, number: int) -> str:
 def in_web_chat(owner: User, request: str) -> str:
     """Press the button of the card; return the text of the answer."""
     principal = Principal(User.objects.get(pk=owner.pk), session_key="a cookie")
-    shown: dict[str, Any] = calls.decide(frames.Decide(request, "approve"), principal=principal)
+    shown: dict[str, Any] = operations.decide(
+        frames.Decide(request, "approve"), principal=principal
+    )
     return str(shown["text"])
 
 

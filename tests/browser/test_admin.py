@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.conftest import SENT_TWICE, Seen
 from tests.channels_app.client import people
@@ -16,8 +16,8 @@ from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
-DESKTOP = {"width": 1280, "height": 800}
-PHONE = {"width": 390, "height": 800}
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 800}
 
 
 @pytest.fixture
@@ -88,6 +88,67 @@ def test_a10_a_new_key_is_copied_by_its_button(open_page: OpenPage, gateway: Gat
     assert page.evaluate("navigator.clipboard.readText()") == shown.inner_text()
     photograph(page, "7-key")
     assert seen.problems == []
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_menu_filters_and_the_way_out_are_reached_by_keys(
+    open_page: OpenPage, gateway: Gateway, viewport: ViewportSize
+) -> None:
+    """Each opens by Enter or Space with the focus in it; Escape leads back to its button."""
+    page, seen = open_page(gateway, "/admin/core/user/", viewport=viewport)
+    filters = page.get_by_role("button", name="Filters", exact=True)
+    filters.press("Enter")
+    expect(page.locator("#changelist-filter a").first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#changelist-filter")).to_be_hidden()
+    expect(filters).to_be_focused()
+    menu = page.get_by_role("main").get_by_role("button", name="Menu", exact=True)
+    menu.press("Enter")
+    if viewport == DESKTOP:
+        expect(page.locator("#nav-sidebar-inner")).to_be_hidden()
+        menu.press("Space")
+    person = page.locator("#nav-sidebar-inner").get_by_role("button", name="ada")
+    expect(person).to_be_visible()
+    person.press("Space")
+    expect(page.get_by_role("button", name="Light", exact=True)).to_be_focused()
+    expect(person).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Escape")
+    expect(person).to_be_focused()
+    if viewport == PHONE:
+        page.locator("#nav-sidebar-inner").get_by_role("button", name="Menu").press("Enter")
+        expect(page.locator("#nav-sidebar-inner")).to_be_hidden()
+        expect(menu).to_be_focused()
+    assert seen.problems == []
+
+
+def test_the_menu_beside_a_choice_is_reached_by_keys(open_page: OpenPage, gateway: Gateway) -> None:
+    """It leads to the form of a new row, in a window of its own."""
+    page, seen = open_page(gateway, "/admin/core/budget/add/", viewport=DESKTOP)
+    beside = page.get_by_role("button", name="Add or change", exact=True).first
+    beside.press("Enter")
+    expect(page.get_by_role("link", name="Add another")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Add another")).to_be_hidden()
+    expect(beside).to_be_focused()
+    assert seen.problems == []
+
+
+@pytest.mark.parametrize("path", ["", "core/user/", "core/user/1/change/", "core/user/add/"])
+def test_a_screen_reader_reads_no_name_of_an_icon(
+    open_page: OpenPage, gateway: Gateway, path: str
+) -> None:
+    """Icons are ligatures of a font, such as `check_small`: a tick is read as Yes."""
+    page, _ = open_page(gateway, f"/admin/{path}", viewport=DESKTOP)
+    icons = page.locator(".material-symbols-outlined")
+    expect(icons.first).to_be_attached()
+    heard = icons.locator("visible=true").and_(page.locator(":not([aria-hidden], [aria-label])"))
+    expect(heard).to_have_count(0)
+    expect(page.get_by_role("link", name="key", exact=True)).to_have_count(
+        0
+    )  # the sign beside the name
+    expect(page.get_by_role("link", name="People", exact=True).first).to_be_visible()
+    if path == "core/user/":
+        expect(page.get_by_role("img", name="Yes", exact=True).first).to_be_visible()
 
 
 NOTIFIED = """() => {

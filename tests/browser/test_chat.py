@@ -1054,6 +1054,31 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     expect(page.locator("#sessions-empty")).to_be_visible()
 
 
+def test_the_search_opens_the_chat_that_it_finds_by_keys(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """Enter opens the first chat, arrow down leads to it; a composition that ends opens none."""
+    page, _ = open_page(gateway)
+    ask(page, "markdown about pangolins")
+    finished(page)
+    chat = page.url
+    page.locator("#new-chat").click()
+    expect(page.locator("#welcome")).to_be_visible()
+    page.keyboard.press("Control+k")
+    search = page.locator("#session-search")
+    search.press_sequentially("pangolin")
+    expect(page.locator(".session")).to_have_count(1)
+    search.press("ArrowDown")
+    expect(page.locator(".session a")).to_be_focused()
+    search.focus()
+    search.dispatch_event("keydown", {"key": "Enter", "isComposing": True})
+    expect(page.locator("#welcome")).to_be_visible()
+    search.press("Enter")
+    expect(page).to_have_url(chat)
+    finished(page)
+    expect(page.locator("#composer-text")).to_be_focused()
+
+
 def test_a_chat_that_goes_on_comes_first_in_the_list(open_page: OpenPage, gateway: Gateway) -> None:
     page, _ = open_page(gateway)
     for name in ("older", "newer"):

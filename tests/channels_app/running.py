@@ -46,8 +46,8 @@ def runner(
         setattr(settings, name, value)
     PLATFORM.clear()
     rate_limit.pacer.cache_clear()
-    views.clear_cache()
-    receive.clear_cache()
+    views.accounts.clear()
+    receive.bots.clear()
     forget_wakeups()
     made = Runner()
 

@@ -1,5 +1,6 @@
 """The channel system on the in-memory channel: route, acks, typing, order, commands ([C2]–[C9])."""
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from pytest_django import Settings
 
 from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
+from channels_app.replies import outbound
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, outbox, sessions
+from core.conversations.runs import Outcome
 from core.database import transactions
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, Run, User
 from tests.channels_app.running import memory_account, script, until
@@ -122,6 +125,34 @@ def test_c9_a_message_during_a_run_waits_and_stop_keeps_the_partial_answer(
     until(lambda: any("⏹ Stopped." in each for each in PLATFORM.texts("c1")), seconds=5)
     assert PLATFORM.texts("c1")[0].startswith(text.strip())
     until(lambda: not any(PLATFORM.reactions.values()))
+
+
+def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
+    account: ChannelAccount,
+) -> None:
+    """Its first message stays; an answer that is still being written has its own end."""
+    PLATFORM.clear()
+    text = "\n\n".join(letter * (TEXT_LIMIT // 2 + 1) for letter in "abc")
+    write(account, "a long one", "1")
+    session = ChatSession.objects.get()
+    with transactions.atomic_write():
+        run = inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
+        assert run is not None
+        outbound.enqueue_answer(run, Outcome(state="succeeded", text=text))
+    first = Delivery.objects.order_by("id")[0]
+    asyncio.run(outbound.deliver(first.pk))
+    write(account, "/stop", "2")
+    assert Delivery.objects.filter(run=run, state="pending").count() == 2
+    Run.objects.update(state="succeeded")
+    write(account, "/stop", "3")
+    write(account, "/stop", "4")
+    for row in Delivery.objects.order_by("id"):
+        asyncio.run(outbound.deliver(row.pk))
+    assert PLATFORM.texts("c1") == [
+        first.payload["text"],
+        *["Stopping…"] * 2,
+        "There is nothing to stop.",
+    ]
 
 
 def edited(**change: Any) -> bool:

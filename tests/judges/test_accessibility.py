@@ -20,8 +20,7 @@ from django.contrib import admin
 from django.urls import URLPattern
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from gateway_project.asgi import VIEWS
-from gateway_project.urls import urlpatterns
+from gateway_project.urls import VIEWS, urlpatterns
 from tests.judges import baselines, page_states
 from tests.judges.conftest import MOST_SECONDS, Filled, signed_in
 from tests.judges.page_states import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, PageState, may, table_of

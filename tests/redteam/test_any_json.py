@@ -131,15 +131,15 @@ def gateway(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     monkeypatch.setattr(throttling.Rate, "check", lambda *_, **__: None)
-    telegram_views.clear_cache()
+    telegram_views.accounts.clear()
     made = gateway_data.build()
     secrets = encryption.encrypt({"signing_secret": SIGNING})
     ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
     receive.bots.put((row.id, row.open_secrets()["token"]), Bot(1, "a_bot"))
     yield made
-    telegram_views.clear_cache()
-    receive.clear_cache()
+    telegram_views.accounts.clear()
+    receive.bots.clear()
     transactions.close_pool()
 
 

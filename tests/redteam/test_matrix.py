@@ -46,9 +46,9 @@ def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start every rate limit from zero, and empty the account cache."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_views.clear_cache()
+    telegram_views.accounts.clear()
     yield
-    telegram_views.clear_cache()
+    telegram_views.accounts.clear()
     transactions.close_pool()
 
 

@@ -9,7 +9,7 @@ from allowlist import keys
 from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import receive_sender
-from channels_app.webchat import calls, frames
+from channels_app.webchat import frames, operations
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import ChannelAccount, Run, User
@@ -46,7 +46,7 @@ def at_inbound(owner: User, scopes: list[str], text: str) -> None:
 def at_the_socket(owner: User, scopes: list[str], text: str) -> None:
     """Send a frame to ``/ws`` after a key."""
     key, _ = keys.create(name=text, user=owner, scopes=scopes)
-    calls.accept(
+    operations.accept(
         frames.Say(text=text, client_id=f"c{key.pk}"), principal=Principal(owner, key_id=key.pk)
     )
 

@@ -24,7 +24,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.bridge import signing
 from channels_app.intake.decisions import let_in
-from channels_app.webchat import calls, frames
+from channels_app.webchat import frames, operations
 from core.database import transactions
 from core.files import storage
 from core.lib import encryption
@@ -36,7 +36,7 @@ SECRET = "a-secret-of-this-bridge"
 KEY = "the-same-key"
 WORDS = "what is my balance?"
 SECONDS = count()
-PRODUCT = Path(calls.__file__).parents[1]
+PRODUCT = Path(operations.__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def own_socket(world: World, sender: str, key: str, text: str) -> Got:
 def said(frame: frames.Say, principal: Principal) -> Got:
     """Send a frame to the web socket; return its answer without waiting for its run."""
     try:
-        run, session = calls.accept(frame, principal=principal)
+        run, session = operations.accept(frame, principal=principal)
     except RefusedError as error:
         return Got(error.status, str(error), error.field)
     return Got(202, f"{run.public_id} {session}")

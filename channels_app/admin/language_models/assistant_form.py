@@ -16,7 +16,7 @@ from unfold.widgets import (
 )
 
 from channels_app.admin.language_models.constraints import leave_to_form
-from core.admin.base import ModelForm
+from core.admin.base import ChangedFieldsOnly, ModelForm
 from core.lib.text import clean
 from core.models import Assistant
 from core.providers.catalogue import DEFAULT_SLUG
@@ -40,7 +40,7 @@ class InstructionsField(forms.CharField):
         return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-class AssistantForm(ModelForm[Assistant]):
+class AssistantForm(ChangedFieldsOnly, ModelForm[Assistant]):
     """Edit an assistant. ``scaled``: the uploaded picture as a data URL; ``picture_error``: why
     there is none.
     """
@@ -181,8 +181,11 @@ class AssistantForm(ModelForm[Assistant]):
             self.add_error("enabled", "The default assistant cannot be disabled.")
         if data.get("offered") == Assistant.Offered.LISTED and not data.get("people"):
             self.add_error("people", "Choose at least one person, or offer it to others.")
-        self.instance.tools = None if data.get("all_tools") else sorted(data.get("tool_names", ()))
-        self.instance.languages = data.get("language_codes") or []
+        if self.instance.pk is None or {"all_tools", "tool_names"} & set(self.changed_data):
+            names = sorted(data.get("tool_names", ()))
+            self.instance.tools = None if data.get("all_tools") else names
+        if "language_codes" in self.changed_data:
+            self.instance.languages = data.get("language_codes") or []
         if data.get("new_picture"):
             self.instance.picture = data["new_picture"]
         elif data.get("remove_picture"):

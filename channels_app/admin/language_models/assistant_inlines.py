@@ -204,20 +204,20 @@ class BindingFormSet(RowsFormSet):
     def clean(self) -> None:
         """Add the errors beside the fields of the rows."""
         others = AssistantBinding.objects.exclude(assistant=self.instance.pk)
-        taken = {place_of(row): row.assistant for row in others.select_related("assistant")}
+        taken = {bound_by(row): row.assistant for row in others.select_related("assistant")}
         mine: set[Any] = set()
         for row in self.rows():
             if row.errors:
                 continue
-            place = place_of(row.instance)
-            if place in mine:
-                row.add_error(place[0], "This is bound in another row already.")
-            elif place in taken:
-                row.add_error(place[0], f"This is bound to {taken[place]} already.")
-            mine.add(place)
+            bound = bound_by(row.instance)
+            if bound in mine:
+                row.add_error(bound[0], "This is bound in another row already.")
+            elif bound in taken:
+                row.add_error(bound[0], f"This is bound to {taken[bound]} already.")
+            mine.add(bound)
 
 
-def place_of(row: AssistantBinding) -> tuple[str, tuple[Any, ...]]:
+def bound_by(row: AssistantBinding) -> tuple[str, tuple[Any, ...]]:
     """Return the field that an error belongs to, and what a row binds."""
     if row.key_id:
         return "key_id", (row.key_id,)

@@ -18,7 +18,7 @@ from channels_app.admin.language_models import chains
 from channels_app.admin.language_models.constraints import leave_to_form
 from channels_app.admin.language_models.providers import is_fixed, warn_of_idle_assistants
 from channels_app.admin.service_admin import page_of
-from core.admin.base import ExtraContext, ModelForm, badge, visible_line
+from core.admin.base import ChangedFieldsOnly, ExtraContext, ModelForm, badge, visible_line
 from core.models import Assistant, LanguageModel, ModelCircuit, ModelProvider
 from core.providers import circuits
 
@@ -29,7 +29,7 @@ LEAST_WINDOW, LEAST_ANSWER = 512, 16
 MOST_TOKENS = 100_000_000
 
 
-class LanguageModelForm(ModelForm[LanguageModel]):
+class LanguageModelForm(ChangedFieldsOnly, ModelForm[LanguageModel]):
     """Check what a model could not work with."""
 
     class Meta:

@@ -58,7 +58,6 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
 
     @admin.display(description="key")
     def key_state(self, row: ModelProvider) -> str:
-        """Say whether a key is set, without any of it."""
         if row.from_environment:
             return "read from the environment"
         return super().key_state(row)

@@ -52,7 +52,7 @@ def view(page: ThemedAdmin[Assistant], request: HttpRequest) -> HttpResponse:
 def explained(data: dict[str, Any]) -> dict[str, Any]:
     """Return what answers at a place, and why."""
     person, account = data.get("person"), data.get("account")
-    place = assistants.Place(
+    requester = assistants.Requester(
         user_id=person.pk if person is not None else 0,
         account_id=account.pk if account is not None else 0,
         chat=data.get("group") or "",
@@ -60,12 +60,12 @@ def explained(data: dict[str, Any]) -> dict[str, Any]:
         is_owner=person is not None and person.is_owner,
     )
     known = catalogue.current()
-    choice = assistants.choose(known, place)
+    choice = assistants.choose(known, requester)
     return {
         "choice": choice,
         "why": choice.why,
         "chain": known.chain_of(choice.assistant.id),
-        "offered": [each.name for each in assistants.offered_to(known, place)],
+        "offered": [each.name for each in assistants.offered_to(known, requester)],
     }
 
 

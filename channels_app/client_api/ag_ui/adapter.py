@@ -67,11 +67,9 @@ class AgUiAdapter(AskingAdapter[Frame]):
         return beginning(self.config)
 
     def length(self, frame: Frame) -> int:
-        """Count the text of a piece."""
         return len(str(frame["delta"])) if frame["type"] in PIECES else 0
 
     def without(self, frame: Frame, characters: int) -> Frame:
-        """Return a piece without its first characters."""
         return {**frame, "delta": str(frame["delta"])[characters:]}
 
     def advance(self, frame: Frame) -> int:
@@ -120,7 +118,6 @@ class AgUiAdapter(AskingAdapter[Frame]):
         return call(self.call_id(call_id), name, arguments)
 
     def own_result(self, call_id: str, data: Mapping[str, object]) -> list[Frame]:
-        """Show the end of a call that the gateway made."""
         public = self.call_id(call_id)
         state = self.config.before.calls.get(call_id, "")
         status = "ok" if data.get("status") != "error" else "error"
@@ -130,7 +127,6 @@ class AgUiAdapter(AskingAdapter[Frame]):
         return [{"type": "TOOL_CALL_RESULT", **result, "toolCallId": public, "content": content}]
 
     def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
-        """Hand sources to the page."""
         return [custom(message)] if settled else []
 
     def medium(self, message: Medium) -> list[Frame]:
@@ -153,7 +149,6 @@ class AgUiAdapter(AskingAdapter[Frame]):
         return [custom(message)] if is_new else []
 
     def action(self, message: ActionMessage) -> list[Frame]:
-        """Hand an action to the page."""
         return [custom(message)]
 
     def event(self, message: EventMessage) -> list[Frame]:
@@ -165,7 +160,6 @@ class AgUiAdapter(AskingAdapter[Frame]):
         return [{"type": "CUSTOM", "name": name, "value": data}]
 
     def harmless_error(self, message: ErrorMessage) -> list[Frame]:
-        """Hand an error that did not end the run to the page."""
         return [custom(message)]
 
     def end(self, end: End) -> list[Frame]:

@@ -40,16 +40,13 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         return adapter.Config(**{"locale": self.request.language(), **ids, **facts})
 
     def adapter_of(self, work: Work) -> adapter.AgUiAdapter:
-        """Return the adapter of a run."""
         config = self.config_of(**acceptance.facts_of(work), before=self.before)
         return adapter.AgUiAdapter(config)
 
     def headers_of(self, work: Work) -> http.Headers:
-        """Return the headers of a stream."""
         return {"X-Run-Id": work.run.public_id}
 
     def farewell(self, work: Work) -> bytes:
-        """Return the last event of a stream whose process is stopped."""
         return encode(adapter.error(event_stream.RESTARTS, "restarting"))
 
     async def follow(self, run: Run, *, seen: int = 0) -> None:

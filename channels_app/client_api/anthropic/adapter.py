@@ -10,25 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from channels_app.client_api import failures
 from channels_app.client_api.anthropic import errors
-from channels_app.client_api.anthropic.wire import (
-    Block,
-    BlockDelta,
-    BlockStart,
-    Frame,
-    InputDelta,
-    Message,
-    SignatureDelta,
-    StopReason,
-    TextDelta,
-    ThinkingDelta,
-    ToolUseBlock,
-)
-from channels_app.client_api.anthropic.wire import Usage as WireUsage
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
@@ -41,7 +28,10 @@ from channels_app.client_api.run_adapter import (
 from channels_app.rendering.links import source_line
 from core.providers.returned import as_object
 
-STOP_REASONS: dict[str, StopReason] = {
+# The JSON of an event. The tests check each against the types that Anthropic publishes.
+Frame = dict[str, Any]
+
+STOP_REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
@@ -71,20 +61,14 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         self._open: tuple[TextKind, str] | None = None
 
     def length(self, frame: Frame) -> int:
-        """Count the characters of a piece of text or thinking."""
         return len(text_of(frame))
 
     def without(self, frame: Frame, characters: int) -> Frame:
-        """Return a piece without its first characters."""
-        if frame["type"] != "content_block_delta":
+        field = field_of(frame)
+        if not field:
             return frame
-        piece = text_of(frame)[characters:]
         delta = frame["delta"]
-        if delta["type"] == "text_delta":
-            return {**frame, "delta": {"type": "text_delta", "text": piece}}
-        if delta["type"] == "thinking_delta":
-            return {**frame, "delta": {"type": "thinking_delta", "thinking": piece}}
-        return frame
+        return {**frame, "delta": {**delta, field: delta[field][characters:]}}
 
     def begin(self) -> list[Frame]:
         """Begin with the empty message; its tokens are known at the end, and estimated here: some
@@ -100,12 +84,12 @@ class AnthropicAdapter(ProseAdapter[Frame]):
             return []
         frames: list[Frame] = []
         if not key or self._open != (kind, key):
-            block: Block = {"type": "text", "text": ""}
+            block = {"type": "text", "text": ""}
             if kind == "thinking":
                 block = {"type": "thinking", "thinking": "", "signature": ""}
             frames += [*self._stop(), self._start(block)]
             self._open = (kind, key)
-        delta: TextDelta | ThinkingDelta = {"type": "text_delta", "text": piece}
+        delta = {"type": "text_delta", "text": piece}
         if kind == "thinking":
             delta = {"type": "thinking_delta", "thinking": piece}
         return [*frames, self._delta(delta)]
@@ -118,13 +102,13 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         history holds them all.
         """
         self._calls += 1
-        block: ToolUseBlock = {
+        block = {
             "type": "tool_use",
             "id": f"toolu_{self.config.run_id}_{self._calls}",
             "name": name,
             "input": {},
         }
-        piece: InputDelta = {"type": "input_json_delta", "partial_json": as_object(arguments)}
+        piece = {"type": "input_json_delta", "partial_json": as_object(arguments)}
         ended = self._stop()
         frames = [*ended, self._start(block), self._delta(piece)]
         return [*frames, {"type": "content_block_stop", "index": self._index}]
@@ -132,7 +116,7 @@ class AnthropicAdapter(ProseAdapter[Frame]):
     def end(self, end: End) -> list[Frame]:
         """End with the sources, the reason and the usage."""
         frames = [*self._sources(), *self._stop()]
-        reason: StopReason = "tool_use" if self._calls else "end_turn"
+        reason = "tool_use" if self._calls else "end_turn"
         stopped = STOP_REASONS.get(end.reason, reason)
         if stopped == "tool_use" and not self._calls:
             stopped = "end_turn"
@@ -151,7 +135,6 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         ]
 
     def fail(self, failure: Failure) -> list[Frame]:
-        """Return the error, which ends the stream."""
         return [error_of(failure, request_id=self.config.run_id)]
 
     def _sources(self) -> list[Frame]:
@@ -163,14 +146,13 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         return self.line("\n".join([f"**{self.words.sources}**\n", *lines]))
 
     def line(self, text: str) -> list[Frame]:
-        """Add a text block."""
         return self.text("text", "", text, settled=True)
 
-    def _start(self, block: Block) -> BlockStart:
+    def _start(self, block: Mapping[str, object]) -> Frame:
         self._index += 1
         return {"type": "content_block_start", "index": self._index, "content_block": block}
 
-    def _delta(self, delta: TextDelta | ThinkingDelta | SignatureDelta | InputDelta) -> BlockDelta:
+    def _delta(self, delta: Mapping[str, str]) -> Frame:
         return {"type": "content_block_delta", "index": self._index, "delta": delta}
 
     def _stop(self) -> list[Frame]:
@@ -188,12 +170,15 @@ class AnthropicAdapter(ProseAdapter[Frame]):
 
 def text_of(frame: Frame) -> str:
     """Return the text or thinking that a frame adds."""
+    field = field_of(frame)
+    return str(frame["delta"][field]) if field else ""
+
+
+def field_of(frame: Frame) -> str:
+    """Return the field of a delta that has its text or thinking; "" for another frame."""
     if frame["type"] != "content_block_delta":
         return ""
-    delta = frame["delta"]
-    if delta["type"] == "text_delta":
-        return delta["text"]
-    return delta["thinking"] if delta["type"] == "thinking_delta" else ""
+    return next((name for name in ("text", "thinking") if name in frame["delta"]), "")
 
 
 def encode(frame: Frame) -> bytes:
@@ -201,7 +186,7 @@ def encode(frame: Frame) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (frame["type"].encode(), orjson.dumps(frame))
 
 
-def empty_message(config: Config) -> Message:
+def empty_message(config: Config) -> Frame:
     """Return the message before its first block."""
     return {
         "id": f"msg_{config.run_id}",
@@ -215,8 +200,10 @@ def empty_message(config: Config) -> Message:
     }
 
 
-def usage_of(usage: Usage) -> WireUsage:
-    """Return the usage of a run in Anthropic's form."""
+def usage_of(usage: Usage) -> dict[str, int]:
+    """Return the usage of a run in Anthropic's form. ``input_tokens`` are those that did not come
+    from the cache; how many were written to it is not known.
+    """
     return {
         "input_tokens": max(0, usage.prompt - usage.cached),
         "output_tokens": usage.answer,
@@ -231,7 +218,7 @@ def error_of(failure: Failure, *, request_id: str) -> Frame:
     return errors.body(errors.status_of(failure), text, request_id=request_id)
 
 
-def message(events: Iterable[Mapping[str, object]], config: Config) -> Message | Failure:
+def message(events: Iterable[Mapping[str, object]], config: Config) -> Frame | Failure:
     """Return the whole run as one message, or why it failed.
 
     Abandoned attempts leave no trace: only the final messages are included.
@@ -254,14 +241,12 @@ def message(events: Iterable[Mapping[str, object]], config: Config) -> Message |
     return found
 
 
-def add(block: Block, frame: BlockDelta) -> None:
+def add(block: dict[str, Any], frame: Frame) -> None:
     """Merge one delta into a block, as clients do."""
     delta = frame["delta"]
-    if block["type"] == "text" and delta["type"] == "text_delta":
-        block["text"] += delta["text"]
-    elif block["type"] == "thinking" and delta["type"] == "thinking_delta":
-        block["thinking"] += delta["thinking"]
-    elif block["type"] == "thinking" and delta["type"] == "signature_delta":
-        block["signature"] += delta["signature"]
-    elif block["type"] == "tool_use" and delta["type"] == "input_json_delta":
+    if delta["type"] == "input_json_delta":
         block["input"] = orjson.loads(delta["partial_json"])
+    elif delta["type"] == "signature_delta":
+        block["signature"] += delta["signature"]
+    else:
+        block[field_of(frame)] += text_of(frame)

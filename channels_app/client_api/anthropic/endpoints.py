@@ -12,7 +12,6 @@ from channels_app.asgi.http import Headers, RefusedError
 from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
-from channels_app.client_api.anthropic.wire import Frame, Message, Model
 from channels_app.client_api.openai.endpoints import nothing_at
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
@@ -48,7 +47,7 @@ class AnthropicEndpoint(Endpoint):
         return self.request_id
 
 
-class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
+class Messages(HistoryEndpoint[adapter.Frame], AnthropicEndpoint):
     """``POST /v1/messages``."""
 
     heartbeat = PING
@@ -65,13 +64,11 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         await self.accept(data, self.asked, sender="metadata.user_id")
 
     def adapter_of(self, work: Work) -> adapter.AnthropicAdapter:
-        """Return the adapter of a run."""
         config = config_of(work, self.asked)
         estimated = fields.tokens(self.asked)
         return adapter.AnthropicAdapter(replace(config, prompt_tokens=estimated))
 
     def farewell(self, work: Work) -> bytes:
-        """Return the last event of a stream whose process is stopped."""
         body = errors.body(errors.OVERLOADED, goes_on(work), request_id=work.run.public_id)
         return adapter.encode(body)
 
@@ -80,13 +77,11 @@ class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
         return {**work.headers, "request-id": work.run.public_id}
 
     async def answer_failure(self, work: Work, failure: Failure) -> None:
-        """Answer a failed run with its error."""
         headers = {**self.headers_of(work), **failures.headers_of(failure, errors.rates)}
         body = adapter.error_of(failure, request_id=work.run.public_id)
         await self.answer(errors.status_of(failure), body, headers)
 
-    async def whole(self, work: Work, log: list[MessageDict]) -> Message | Failure:
-        """Return the answer of a finished run as one message."""
+    async def whole(self, work: Work, log: list[MessageDict]) -> adapter.Frame | Failure:
         return adapter.message(log, config_of(work, self.asked))
 
 
@@ -127,7 +122,7 @@ class Models(AnthropicEndpoint):
         }
         await self.answer(200, found, {"request-id": self.name_request()})
 
-    def page(self, every: list[Model]) -> tuple[list[Model], bool]:
+    def page(self, every: list[dict[str, str]]) -> tuple[list[dict[str, str]], bool]:
         """Return the entries after ``after_id`` or before ``before_id``, at most ``limit``, and
         whether there are more in that direction.
         """
@@ -162,7 +157,7 @@ def limit_of(given: str) -> int:
     return int(given)
 
 
-def model_of(entry: dict[str, Any]) -> Model:
+def model_of(entry: dict[str, Any]) -> dict[str, str]:
     """Return an entry of the list of models in Anthropic's form."""
     made = datetime.fromtimestamp(entry["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     name = entry["id"]

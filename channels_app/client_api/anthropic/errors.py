@@ -2,12 +2,12 @@
 
 import math
 from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
 from channels_app.asgi import http
 from channels_app.client_api import failures
-from channels_app.client_api.anthropic.wire import Error, ErrorFrame
 from channels_app.client_api.run_adapter import Failure
 
 OVERLOADED = 529
@@ -33,11 +33,11 @@ def type_of(status: int) -> str:
     return TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
 
 
-def body(status: int, message: str, *, request_id: str, field: str = "") -> ErrorFrame:
+def body(status: int, message: str, *, request_id: str, field: str = "") -> dict[str, Any]:
     """Return ``{"type": "error", "error": {"type", "message"}, "request_id"}``; ``field`` is the
     one that is refused.
     """
-    error: Error = {"type": type_of(status), "message": message}
+    error: dict[str, Any] = {"type": type_of(status), "message": message}
     if field in CAUSES:
         error["details"] = {"error_code": CAUSES[field], "unsupported": []}
     return {"type": "error", "error": error, "request_id": request_id}

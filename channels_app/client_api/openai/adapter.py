@@ -17,19 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from channels_app.client_api import failures
-from channels_app.client_api.openai.wire import (
-    Annotation,
-    Chunk,
-    Delta,
-    ErrorFrame,
-    Frame,
-    ToolCall,
-    UrlCitation,
-)
-from channels_app.client_api.openai.wire import Usage as WireUsage
 from channels_app.client_api.run_adapter import (
     DONE,
     End,
@@ -41,8 +31,10 @@ from channels_app.client_api.run_adapter import (
 )
 from channels_app.rendering.links import Citation, source_line
 from core.messages import LoadingMessage
-from core.providers.failures import KINDS
 
+# A chunk, an error, or the end. The tests check each chunk against the type that OpenAI publishes.
+Json = dict[str, Any]
+Frame = Json | Literal["[DONE]"]
 TraceLink = Literal["off", "content", "reasoning"]
 Field = Literal["content", "reasoning_content"]
 
@@ -67,13 +59,13 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         super().__init__(config)
         self.config = config
         self._lines: dict[str, str] = {}
-        self._annotations: list[Annotation] = []
+        self._annotations: list[Json] = []
         self._tool_calls = 0
         self._has_role = False
         self._tails: dict[Field, str] = {"content": "", "reasoning_content": ""}
         self._speaker: dict[Field, str] = {"content": "", "reasoning_content": ""}
         self._length = 0
-        self._envelope: Chunk = {
+        self._envelope: Json = {
             "id": config.completion_id,
             "object": "chat.completion.chunk",
             "created": config.created,
@@ -82,7 +74,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         }
 
     def length(self, frame: Frame) -> int:
-        """Return the length of the text that a chunk adds to the answer."""
         return len(content_of(frame))
 
     def advance(self, frame: Frame) -> int:
@@ -93,11 +84,10 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return 0 if "reasoning_content" in delta else len(delta.get("content", "")) or 1
 
     def without(self, frame: Frame, characters: int) -> Frame:
-        """Return a chunk without the first characters of its text."""
         if frame == DONE or "error" in frame:
             return frame
         [choice] = frame["choices"]
-        delta: Delta = {**choice["delta"], "content": content_of(frame)[characters:]}
+        delta = {**choice["delta"], "content": content_of(frame)[characters:]}
         return {**frame, "choices": [{**choice, "delta": delta}]}
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
@@ -105,7 +95,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return self._say("content" if kind == "text" else "reasoning_content", piece, speaker=key)
 
     def line(self, text: str) -> list[Frame]:
-        """Add a line to the content."""
         return self._say("content", text, speaker="")
 
     def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
@@ -124,7 +113,7 @@ class OpenAIAdapter(ProseAdapter[Frame]):
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
         """Convert a call of the client's own tool; the gateway's tools are not shown."""
-        call: ToolCall = {
+        call = {
             "index": self._tool_calls,
             "id": call_id,
             "type": "function",
@@ -152,7 +141,6 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return [*frames, DONE]
 
     def fail(self, failure: Failure) -> list[Frame]:
-        """Return the error, and the end of the stream."""
         return [error_of(failure), DONE]
 
     def _sources(self) -> list[Frame]:
@@ -169,7 +157,7 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         start = self._length + 1
         frames = self._say("content", "\n" + source_line(number, citation), speaker="sources")
         if citation.url:
-            cited: UrlCitation = {
+            cited = {
                 "url": citation.url,
                 "title": citation.title,
                 "start_index": start,
@@ -178,11 +166,11 @@ class OpenAIAdapter(ProseAdapter[Frame]):
             self._annotations.append({"type": "url_citation", "url_citation": cited})
         return frames
 
-    def _finish(self, end: End) -> Chunk:
+    def _finish(self, end: End) -> Json:
         reason = end.reason or ("tool_calls" if self._tool_calls else "stop")
         if reason == "tool_calls" and not self._tool_calls:  # the last call was the gateway's own
             reason = "stop"
-        delta: Delta = {"annotations": self._annotations} if self._annotations else {}
+        delta: Json = {"annotations": self._annotations} if self._annotations else {}
         return self._chunk(delta, finish_reason=reason)
 
     def _say(self, into: Field, piece: str, *, speaker: str) -> list[Frame]:
@@ -201,11 +189,11 @@ class OpenAIAdapter(ProseAdapter[Frame]):
             return [self._chunk({"content": piece})]
         return [self._chunk({"reasoning_content": piece})]
 
-    def _chunk(self, delta: Delta, *, finish_reason: str | None = None) -> Chunk:
+    def _chunk(self, delta: Json, *, finish_reason: str | None = None) -> Json:
         if not self._has_role:
             self._has_role = True
             delta["role"] = "assistant"
-        chunk: Chunk = {
+        chunk = {
             **self._envelope,
             "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
         }
@@ -214,9 +202,9 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         return chunk
 
 
-def error_of(failure: Failure) -> ErrorFrame:
+def error_of(failure: Failure) -> Json:
     """Return an error in the API's wording, where it has some, without the owner's details."""
-    kind = KINDS.get(failure.code)
+    kind = failures.kind_of(failure)
     named = (kind.type, kind.name) if kind else (failure.code, failure.code)
     text = failures.message_of(failure)
     return {"error": {"message": text, "type": named[0], "code": named[1], "param": None}}
@@ -226,10 +214,10 @@ def content_of(frame: Frame) -> str:
     """Return the text that a frame adds to the answer."""
     if frame == DONE or "error" in frame or not frame["choices"]:
         return ""
-    return frame["choices"][0]["delta"].get("content", "")
+    return str(frame["choices"][0]["delta"].get("content", ""))
 
 
-def usage_of(data: Mapping[str, object]) -> WireUsage:
+def usage_of(data: Mapping[str, object]) -> Json:
     """Return the usage of a ``stream_end`` in OpenAI's form."""
     usage = Usage.of(data)
     return {

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
-from channels_app.client_api.openai.wire import Completion, Delta, FinalMessage
+from channels_app.client_api.openai.adapter import Config, Json, OpenAIAdapter, usage_of
 from channels_app.client_api.run_adapter import DONE, Failure, whole_run
 
 
-def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | Failure:
+def completion(events: Iterable[Mapping[str, object]], config: Config) -> Json | Failure:
     """Return the completion of the whole run, or why it failed.
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
     adapter = OpenAIAdapter(config)
     frames, end = whole_run(events, adapter)
-    message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
+    message: Json = {"role": "assistant", "content": None, "refusal": None}
     finish_reason = "stop"
     if adapter.failure is not None:
         return adapter.failure
@@ -40,7 +39,7 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
     }
 
 
-def _add(message: FinalMessage, delta: Delta) -> None:
+def _add(message: Json, delta: Json) -> None:
     """Merge one delta into a message, as clients do."""
     if piece := delta.get("content"):
         message["content"] = (message["content"] or "") + piece

@@ -11,7 +11,6 @@ from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai import adapter, errors, fields
 from channels_app.client_api.openai.completion import completion
-from channels_app.client_api.openai.wire import Completion, Frame
 from channels_app.client_api.run_adapter import DONE, Failure, encode
 from channels_app.client_api.run_endpoint import HistoryEndpoint, goes_on
 from core.database.transactions import in_thread
@@ -48,7 +47,7 @@ class OpenAIEndpoint(Endpoint):
         await self.answer(failures.status_of(failure), adapter.error_of(failure), headers)
 
 
-class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
+class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[adapter.Frame]):
     """``POST /v1/chat/completions``."""
 
     asked: fields.Asked
@@ -61,15 +60,12 @@ class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[Frame]):
         await self.accept(data, self.asked, sender="user")
 
     def adapter_of(self, work: Work) -> adapter.OpenAIAdapter:
-        """Return the adapter of a run."""
         return adapter.OpenAIAdapter(config_of(work, self.asked))
 
     def farewell(self, work: Work) -> bytes:
-        """Return the last frames of a stream whose process is stopped."""
         return encode(errors.body(503, goes_on(work))) + encode(DONE)
 
-    async def whole(self, work: Work, log: list[MessageDict]) -> Completion | Failure:
-        """Return the answer of a finished run as one completion."""
+    async def whole(self, work: Work, log: list[MessageDict]) -> adapter.Json | Failure:
         return completion(log, config_of(work, self.asked))
 
 

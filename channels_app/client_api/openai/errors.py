@@ -1,6 +1,6 @@
 """Errors in OpenAI's shape, with the codes that its clients know."""
 
-from channels_app.client_api.openai.wire import Error, ErrorFrame
+from typing import Any
 
 # Status -> (type, code).
 WORDS: dict[int, tuple[str, str | None]] = {
@@ -18,10 +18,10 @@ WORDS: dict[int, tuple[str, str | None]] = {
 }
 
 
-def body(status: int, message: str, *, param: str = "") -> ErrorFrame:
+def body(status: int, message: str, *, param: str = "") -> dict[str, Any]:
     """Return ``{"error": {"message", "type", "param", "code"}}``."""
     kind, code = WORDS.get(status, ("server_error", "server_error"))
     if status == 404 and param == "model":
         code = "model_not_found"
-    error: Error = {"message": message, "type": kind, "param": param or None, "code": code}
+    error = {"message": message, "type": kind, "param": param or None, "code": code}
     return {"error": error}

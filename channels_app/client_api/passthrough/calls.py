@@ -61,7 +61,7 @@ class Call:
         try:
             async with asyncio.timeout(provider.first_token_seconds):
                 if self.target.is_of_row:
-                    await self.stack.enter_async_context(registry.place_of(provider))
+                    await self.stack.enter_async_context(registry.slot_of(provider))
                 self._response = await self._post(asked, path)
                 if self._response.status != 200 or self._response.content_type in PAGES:
                     raise await self._refusal(self._response)

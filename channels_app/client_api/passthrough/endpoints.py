@@ -70,7 +70,7 @@ class PassedOn(OpenAIEndpoint):
         target = targets.target_of(known, asked.model, self.path)
         user = self.caller.user
         assert user is not None  # noqa: S101 - check_head
-        assistant = assistants.choose(known, models.place_of(self.caller)).assistant
+        assistant = assistants.choose(known, models.requester_of(self.caller)).assistant
         meter = RunMeter.without_run(
             user_id=user.pk,
             key_id=self.caller.key_id,

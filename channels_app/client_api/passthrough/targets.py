@@ -54,8 +54,10 @@ def target_of(known: Catalogue, name: Any, path: str) -> Target:
     speaks = vendor is not None and not vendor.in_library
     if provider.from_environment:
         speaks = settings.LLM_PROVIDER == vendors.Kind.OPENAI_COMPATIBLE
+        # Without a server of its own, ``default`` is a model that only answers in chats.
+        speaks = speaks and bool(settings.LLM_BASE_URL) and not settings.LLM_IS_EMBEDDED
     if not speaks:
-        text = f"The provider of {shown} has no /v1/{path}: it does not speak OpenAI's API."
+        text = f"The provider of {shown} has no /v1/{path}: name a model of one that has it."
         raise RefusedError(404, text, field="model")
     return Target(listing.server_of(provider), found)
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from channels_app.asgi.chat_messages import Json
 from channels_app.client_api import failures
 from channels_app.client_api.responses.frames import (
+    Event,
     arguments_of,
     begun,
     code_of,
@@ -29,16 +31,6 @@ from channels_app.client_api.responses.frames import (
     usage_of,
 )
 from channels_app.client_api.responses.tools import Kinds
-from channels_app.client_api.responses.wire import (
-    Event,
-    Item,
-    ItemStatus,
-    MessageItem,
-    ReasoningItem,
-    Response,
-    Status,
-    UrlCitation,
-)
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
@@ -49,6 +41,7 @@ from channels_app.client_api.run_adapter import (
 from channels_app.rendering.links import source_line
 
 GAP = "\n\n"
+PIECES = ("response.output_text.delta", "response.reasoning_summary_text.delta")
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
@@ -58,7 +51,7 @@ class Config(RunConfig):
     a thought, for the client to keep; None where it did not ask for that.
     """
 
-    response: Response
+    response: Json
     kinds: Kinds = field(default_factory=Kinds)
     encrypt: Callable[[str], str] | None = None
 
@@ -69,32 +62,22 @@ class ResponsesAdapter(ProseAdapter[Event]):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
-        self.response: Response = {**config.response, "status": "in_progress"}
-        self._output: list[Item] = []
-        self._open: MessageItem | ReasoningItem | None = None
+        self.response: Json = {**config.response, "status": "in_progress"}
+        self._output: list[Json] = []
+        self._open: Json | None = None
         self._open_key = ""
         self._speaker = ""
         self._tail = ""
 
     def length(self, frame: Event) -> int:
-        """Count the characters of texts, and of reasoning."""
-        if (
-            frame["type"] == "response.output_text.delta"
-            or frame["type"] == "response.reasoning_summary_text.delta"
-        ):
-            return len(frame["delta"])
-        return 0
+        return len(frame["delta"]) if frame["type"] in PIECES else 0
 
     def without(self, frame: Event, characters: int) -> Event:
-        """Return a piece of a text without its first characters."""
-        if frame["type"] == "response.output_text.delta":
-            return {**frame, "delta": frame["delta"][characters:]}
-        if frame["type"] == "response.reasoning_summary_text.delta":
-            return {**frame, "delta": frame["delta"][characters:]}
-        return frame
+        if frame["type"] not in PIECES:
+            return frame
+        return {**frame, "delta": frame["delta"][characters:]}
 
     def begin(self) -> list[Event]:
-        """Return the beginning of the response."""
         return [{"type": "response.created", "response": self.response}]
 
     def started(self, data: Mapping[str, object]) -> list[Event]:
@@ -102,7 +85,6 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return [{"type": "response.in_progress", "response": self.response}]
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Event]:
-        """Add text to the message, or to the reasoning."""
         if kind == "text":
             return self._say(piece, speaker=key)
         frames = self._think(piece, key)
@@ -111,11 +93,9 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return frames
 
     def line(self, text: str) -> list[Event]:
-        """Add a line to the message."""
         return self._say(text)
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Event]:
-        """Convert a call of the client's own tool to an item."""
         frames = self._close()
         item = self.config.kinds.item(self._id("fc"), call_id, name, arguments)
         at = len(self._output)
@@ -133,7 +113,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         is_whole = reason is None and not end.is_cancelled
         frames = self._sources()
         frames += self._close("completed" if is_whole else "incomplete")
-        status: Status = "cancelled" if end.is_cancelled else "incomplete"
+        status = "cancelled" if end.is_cancelled else "incomplete"
         self._settle("completed" if is_whole else status, end.data)
         if is_whole:
             self.response["completed_at"] = seconds_of(end.data)
@@ -142,14 +122,13 @@ class ResponsesAdapter(ProseAdapter[Event]):
         return [*frames, {"type": "response.incomplete", "response": self.response}]
 
     def fail(self, failure: Failure) -> list[Event]:
-        """End with the error."""
         frames = self._close("incomplete")
         self._settle("failed", failure.data)
         text = failures.message_of(failure)
         self.response["error"] = {"code": code_of(failure), "message": text}
         return [*frames, {"type": "response.failed", "response": self.response}]
 
-    def _settle(self, status: Status, data: Mapping[str, object]) -> None:
+    def _settle(self, status: str, data: Mapping[str, object]) -> None:
         self.response = {
             **self.response,
             "status": status,
@@ -172,7 +151,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         self._speaker = speaker
         self._tail = (self._tail + piece)[-2:]
         message = self._open
-        assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - above
+        assert message is not None  # noqa: S101 - above
         message["content"][0]["text"] += piece
         place = in_text(message["id"], len(self._output))
         return [
@@ -184,7 +163,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         name, at = self._id("msg"), len(self._output)
         part = text_part("", [])
         self._open = message_of(name, "in_progress", text_part("", []))
-        empty: MessageItem = {**self._open, "content": []}
+        empty = {**self._open, "content": []}
         return [
             {"type": "response.output_item.added", "output_index": at, "item": empty},
             {"type": "response.content_part.added", **in_text(name, at), "part": part},
@@ -199,7 +178,7 @@ class ResponsesAdapter(ProseAdapter[Event]):
         if not is_open or self._open_key != key:
             frames = [*self._close(), *self._begin_reasoning(key)]
         item = self._open
-        assert item is not None and item["type"] == "reasoning"  # noqa: S101, PT018 - above
+        assert item is not None  # noqa: S101 - above
         item["summary"][0]["text"] += piece
         place = in_summary(item["id"], len(self._output))
         return [
@@ -211,20 +190,19 @@ class ResponsesAdapter(ProseAdapter[Event]):
         name, at = self._id("rs"), len(self._output)
         self._open_key = key
         self._open = reasoning_of(name, "in_progress", "")
-        empty: ReasoningItem = {**self._open, "summary": []}
+        empty = {**self._open, "summary": []}
         place, part = in_summary(name, at), summary_text("")
         return [
             {"type": "response.output_item.added", "output_index": at, "item": empty},
             {"type": "response.reasoning_summary_part.added", **place, "part": part},
         ]
 
-    def _close(self, status: ItemStatus = "completed") -> list[Event]:
+    def _close(self, status: str = "completed") -> list[Event]:
         """End the open item."""
         item, self._open, self._open_key = self._open, None, ""
         if item is None:
             return []
         at = len(self._output)
-        done: Item
         if item["type"] == "message":
             [part] = item["content"]
             done = message_of(item["id"], status, part)
@@ -255,9 +233,9 @@ class ResponsesAdapter(ProseAdapter[Event]):
 
     def _annotate(self, url: str, title: str, characters: int) -> Event:
         message = self._open
-        assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - just said
+        assert message is not None  # noqa: S101 - just said
         part = message["content"][0]
-        cited: UrlCitation = {
+        cited = {
             "type": "url_citation",
             "url": url,
             "title": title,
@@ -276,4 +254,4 @@ class ResponsesAdapter(ProseAdapter[Event]):
 def encode(number: int, frame: Event) -> bytes:
     """Encode one event, with its number, as a server-sent event."""
     data = orjson.dumps({**frame, "sequence_number": number})
-    return b"event: " + frame["type"].encode() + b"\ndata: " + data + b"\n\n"
+    return b"event: %s\ndata: %s\n\n" % (frame["type"].encode(), data)

@@ -7,12 +7,13 @@ from typing import Any
 
 from channels_app.asgi import chat_messages, event_stream
 from channels_app.asgi.authentication import slot
+from channels_app.asgi.chat_messages import Json
 from channels_app.asgi.http import RefusedError
 from channels_app.client_api import acceptance
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai import errors
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
-from channels_app.client_api.responses import adapter, fields, stored, wire
+from channels_app.client_api.responses import adapter, fields, stored
 from channels_app.client_api.responses.reasoning import NotVerifiedError
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import InSession, RunEndpoint, number_of, whole_log
@@ -26,13 +27,12 @@ CANCEL_SECONDS = 5.0
 MOST_ITEMS, USUAL_ITEMS = 100, 20
 
 
-class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[wire.Event]):
+class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Json]):
     """An endpoint of responses."""
 
     encode = staticmethod(adapter.encode)
 
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
-        """Return the adapter of a run."""
         return adapter.ResponsesAdapter(stored.config_of(work))
 
     async def refuse(self, error: RefusedError) -> None:
@@ -50,8 +50,7 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[wire.Event]):
         """
         return f": {event_stream.RESTARTS}\n\n".encode()
 
-    async def whole(self, work: Work, log: list[MessageDict]) -> wire.Response | Failure:
-        """Return the answer of a finished run as one response."""
+    async def whole(self, work: Work, log: list[MessageDict]) -> Json | Failure:
         found = await in_thread(stored.ended, work, log)
         return found.response if found.failure is None else found.failure
 

@@ -5,33 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from channels_app.asgi.chat_messages import Json
 from channels_app.client_api import failures
-from channels_app.client_api.responses.wire import (
-    CallItem,
-    Event,
-    InItem,
-    InSummary,
-    InText,
-    ItemStatus,
-    MessageItem,
-    OutputText,
-    ReasoningItem,
-    SummaryText,
-    UrlCitation,
-)
-from channels_app.client_api.responses.wire import Usage as WireUsage
 from channels_app.client_api.run_adapter import Failure, Usage
 
+# The tests check each event and each response against the types that OpenAI publishes.
+Event = Json
 
-def text_part(text: str, annotations: list[UrlCitation]) -> OutputText:
+
+def text_part(text: str, annotations: list[Json]) -> Json:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
-def summary_text(text: str) -> SummaryText:
+def summary_text(text: str) -> Json:
     return {"type": "summary_text", "text": text}
 
 
-def message_of(name: str, status: ItemStatus, part: OutputText) -> MessageItem:
+def message_of(name: str, status: str, part: Json) -> Json:
     return {
         "id": name,
         "type": "message",
@@ -41,9 +31,7 @@ def message_of(name: str, status: ItemStatus, part: OutputText) -> MessageItem:
     }
 
 
-def reasoning_of(
-    name: str, status: ItemStatus, text: str, *, sealed: str | None = None
-) -> ReasoningItem:
+def reasoning_of(name: str, status: str, text: str, *, sealed: str | None = None) -> Json:
     """Return a thought. ``sealed``: the same, encrypted for the client to keep."""
     return {
         "id": name,
@@ -54,17 +42,17 @@ def reasoning_of(
     }
 
 
-def in_text(name: str, at: int) -> InText:
+def in_text(name: str, at: int) -> Event:
     """Return the place of the only text of a message, the item number ``at``."""
     return {"item_id": name, "output_index": at, "content_index": 0}
 
 
-def in_summary(name: str, at: int) -> InSummary:
+def in_summary(name: str, at: int) -> Event:
     """Return the place of the only part of a thought, the item number ``at``."""
     return {"item_id": name, "output_index": at, "summary_index": 0}
 
 
-def text_ends(name: str, at: int, part: OutputText) -> list[Event]:
+def text_ends(name: str, at: int, part: Json) -> list[Event]:
     """Return the events that end the text of a message."""
     place, text = in_text(name, at), part["text"]
     return [
@@ -82,7 +70,7 @@ def summary_ends(name: str, at: int, text: str) -> list[Event]:
     ]
 
 
-def begun(item: CallItem) -> CallItem:
+def begun(item: Json) -> Json:
     """Return a call as it is before its arguments are known."""
     if item["type"] == "function_call":
         return {**item, "status": "in_progress", "arguments": ""}
@@ -91,9 +79,9 @@ def begun(item: CallItem) -> CallItem:
     return {**item, "status": "in_progress"}
 
 
-def arguments_of(item: CallItem, at: int) -> list[Event]:
+def arguments_of(item: Json, at: int) -> list[Event]:
     """Return the events between the begin and the end of a call."""
-    place: InItem = {"item_id": item["id"], "output_index": at}
+    place = {"item_id": item["id"], "output_index": at}
     if item["type"] == "function_call":
         given = item["arguments"]
         return [
@@ -109,7 +97,7 @@ def arguments_of(item: CallItem, at: int) -> list[Event]:
     return []
 
 
-def usage_of(data: Mapping[str, object]) -> WireUsage:
+def usage_of(data: Mapping[str, object]) -> Json:
     """Return the usage of a ``stream_end`` in the form of the Responses API."""
     usage = Usage.of(data)
     return {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import orjson
 from django.conf import settings
@@ -17,7 +16,7 @@ from django.utils import timezone
 
 from allowlist import permissions
 from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, keep_newest_pictures, refused
-from channels_app.asgi.fields import place
+from channels_app.asgi.fields import conversation_id
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.acceptance import Work, facts_of
@@ -26,7 +25,6 @@ from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED, Asked
 from channels_app.client_api.responses.items import Reader, listed, references
 from channels_app.client_api.responses.tools import Kinds
-from channels_app.client_api.responses.wire import Item, Response, Status
 from channels_app.client_api.run_adapter import final_log
 from channels_app.client_api.run_endpoint import whole_log
 from channels_app.intake import media
@@ -40,7 +38,7 @@ from core.models import InboundMessage, Run, User
 KEPT = "response"
 PREFIX = "resp_"
 ITEM = re.compile(r"(?:msg|rs|fc)_([A-Za-z0-9_-]{22})_[0-9]+", re.ASCII)
-STATES: dict[str, Status] = {Run.State.QUEUED: "queued", Run.State.RUNNING: "in_progress"}
+STATES: dict[str, str] = {Run.State.QUEUED: "queued", Run.State.RUNNING: "in_progress"}
 
 
 def id_of(run: Run) -> str:
@@ -85,7 +83,9 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
 def is_of(run: Run, caller: Principal, sender: str) -> bool:
     """Return whether a run was made for a sender of a bridge, who is still the same person."""
     user = person_of(caller, sender)
-    return run.session.chat == place(sender) and user is not None and user.pk == run.user_id
+    return (
+        run.session.chat == conversation_id(sender) and user is not None and user.pk == run.user_id
+    )
 
 
 def person_of(caller: Principal, sender: str) -> User | None:
@@ -131,11 +131,11 @@ def kinds_of(run: Run) -> Kinds:
     return Kinds(run.options[KEPT]["kinds"])
 
 
-def response_of(run: Run) -> Response:
+def response_of(run: Run) -> Json:
     """Return a response that has no output yet."""
     kept = run.options[KEPT]
     messages = run.options.get("messages") or []
-    shown: Any = {
+    return {
         **REPEATED,
         **kept["repeated"],
         "tools": tools.shown(run.options.get("tools") or [], kinds_of(run)),
@@ -154,8 +154,6 @@ def response_of(run: Run) -> Response:
         "instructions": messages[0]["content"] if kept["instructed"] else None,
         "previous_response_id": kept["previous"] or None,
     }
-    found: Response = shown
-    return found
 
 
 def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
@@ -170,7 +168,7 @@ def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
     return adapter
 
 
-async def current(work: Work) -> Response:
+async def current(work: Work) -> Json:
     """Return a response as it is now."""
     if work.run.state not in Run.FINAL:
         return response_of(work.run)
@@ -233,9 +231,11 @@ def conversation(run: Run, pictures: Mapping[str, str]) -> list[Json]:
     return reader.messages
 
 
-def output_of(run: Run) -> list[Item]:
+def output_of(run: Run) -> list[Json]:
     """Return the items of a response that has ended, pictures as links."""
-    return ended(work_of(run), [each for _, each in events.whole_log(run.id)]).response["output"]
+    log = [each for _, each in events.whole_log(run.id)]
+    found: list[Json] = ended(work_of(run), log).response["output"]
+    return found
 
 
 def known_items(caller: Principal, asked: Asked) -> dict[str, Json]:
@@ -252,10 +252,9 @@ def known_items(caller: Principal, asked: Asked) -> dict[str, Json]:
     for public_id, times in wanted.items():
         run = find(caller, f"{PREFIX}{public_id}", sender=asked.user, field="input")
         for item in output_of(run):
-            given: Json = {**item}
-            if given["id"] in times:
-                size += len(orjson.dumps(given)) * times[given["id"]]
-                found[given["id"]] = given
+            if item["id"] in times:
+                size += len(orjson.dumps(item)) * times[item["id"]]
+                found[item["id"]] = item
         if size > settings.MAX_BODY_BYTES:
             raise refused("refers to items that are too large in total", "input", status=413)
     return found

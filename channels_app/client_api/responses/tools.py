@@ -13,7 +13,6 @@ import orjson
 
 from channels_app.asgi import chat_tools
 from channels_app.asgi.chat_messages import Json, name, refused, text
-from channels_app.client_api.responses.wire import CallItem
 from core.lib.text import in_ascii
 
 LEFT_OUT = frozenset(
@@ -56,21 +55,20 @@ class Kinds:
 
     of: dict[str, Json] = field(default_factory=dict)
 
-    def item(self, item_id: str, call_id: str, function: str, arguments: str) -> CallItem:
+    def item(self, item_id: str, call_id: str, function: str, arguments: str) -> Json:
         """Return a complete call as the client's item."""
         kind = self.of.get(function, {})
         named = {"name": kind.get("name", function)}
         if "namespace" in kind:
             named["namespace"] = kind["namespace"]
-        found: Any = {"id": item_id, "status": "completed", "call_id": call_id}
+        found: Json = {"id": item_id, "status": "completed", "call_id": call_id}
         if kind.get("type") == "custom":
             found |= {"type": "custom_tool_call", **named, "input": input_of(arguments)}
         elif kind.get("type") == SHELL:
             found |= {"type": "local_shell_call", "action": action_of(arguments)}
         else:
             found |= {"type": "function_call", **named, "arguments": arguments}
-        item: CallItem = found
-        return item
+        return found
 
 
 @dataclass(slots=True)

@@ -85,11 +85,9 @@ class UiStreamAdapter(AskingAdapter[Frame]):
         return [start, {"type": "start-step"}]
 
     def length(self, frame: Frame) -> int:
-        """Count the text of a delta."""
         return 0 if frame == DONE else len(str(frame.get("delta", "")))
 
     def without(self, frame: Frame, characters: int) -> Frame:
-        """Return a delta without its first characters."""
         return frame if frame == DONE else {**frame, "delta": str(frame["delta"])[characters:]}
 
     def advance(self, frame: Frame) -> int:
@@ -119,17 +117,14 @@ class UiStreamAdapter(AskingAdapter[Frame]):
         return [{"type": f"{kind}-end", "id": part_id}] if part_id else []
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
-        """Hand a call to the page."""
         return [_call(call_id, name, arguments)]
 
     def own_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
-        """Show a call that the gateway makes."""
         if self.config.continues and call_id in self.config.before.calls:
             return []  # the client's message has the call, and the person's answer
         return [_call(call_id, name, arguments) | BY_GATEWAY]
 
     def own_result(self, call_id: str, data: Mapping[str, object]) -> list[Frame]:
-        """Show the end of a call that the gateway made."""
         ran: Chunk = {"toolCallId": call_id, **BY_GATEWAY}
         if self.config.continues and self.config.before.calls.get(call_id) == "denied":
             return [{"type": "tool-output-denied", "toolCallId": call_id}]
@@ -172,11 +167,9 @@ class UiStreamAdapter(AskingAdapter[Frame]):
         return [part if settled else _State(part)]
 
     def action(self, message: ActionMessage) -> list[Frame]:
-        """Hand an action to the page."""
         return [self._data(message, transient=True)]
 
     def event(self, message: EventMessage) -> list[Frame]:
-        """Hand other events to the page."""
         return [self._data(message, transient=True)]
 
     def _data(self, message: Message, *, transient: bool = False) -> Chunk:

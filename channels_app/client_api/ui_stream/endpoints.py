@@ -39,7 +39,6 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         return chats.checked_id(self.scope["url_route"]["kwargs"]["chat"])
 
     def adapter_of(self, work: Work) -> adapter.UiStreamAdapter:
-        """Return the adapter of a run."""
         run = work.run
         config = adapter.Config(
             **acceptance.facts_of(work),
@@ -50,11 +49,9 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         return adapter.UiStreamAdapter(config)
 
     def headers_of(self, work: Work) -> http.Headers:
-        """Return the headers of a stream."""
         return {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
 
     def farewell(self, work: Work) -> bytes:
-        """Return the last chunks of a stream whose process is stopped."""
         name = work.run.public_id
         text = f"{event_stream.RESTARTS} Reload to see the rest of the answer ({name})."
         return encode({"type": "error", "errorText": text}) + encode(DONE)

@@ -1,7 +1,7 @@
 // The list of chats: search, open, rename, delete, and their state (running, unread).
 
 import { call } from "./api.js";
-import { el, icon, iconButton, isComposing } from "./dom.js";
+import { el, icon, iconButton, isComposing, isSending } from "./dom.js";
 import { LATER } from "./offline.js";
 import { browserStorage, tabStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
@@ -18,7 +18,7 @@ export class Sidebar {
   #key = `latchkey.unread.${document.body.dataset.person}`;
   #unread = new Set(JSON.parse(tabStorage.getItem(this.#key) ?? "[]"));
   #hits = null;
-  #problem = ""; // why the last search failed
+  #problem = ""; // why a search failed
   #meaning = ""; // of a list without chats, until it was read
   #again = null;
   #hasOlder = false;
@@ -36,8 +36,8 @@ export class Sidebar {
   constructor(on) {
     this.on = on;
     this.#search.addEventListener("input", () => this.#searched());
-    this.#search.addEventListener("keydown", (event) => this.#leaveSearch(event));
-    this.#list.addEventListener("keydown", (event) => this.#arrows(event));
+    this.#search.addEventListener("keydown", (event) => this.#searchKey(event));
+    for (const node of [this.#search, this.#list]) node.addEventListener("keydown", (event) => this.#arrows(event));
     this.#list.addEventListener("focusin", ({ target }) => this.#stopAt(target.parentElement));
   }
 
@@ -90,7 +90,7 @@ export class Sidebar {
     return this.#sessions.find((session) => session.id === id)?.title ?? "";
   }
 
-  /** Update a chat's state: it is running, or an answer arrived. */
+  /** A chat is running, or an answer arrived. */
   activity(id, { busy }) {
     const session = this.#sessions.find((each) => each.id === id);
     const isNews = !busy && id !== this.#current && !this.#unread.has(id);
@@ -115,7 +115,7 @@ export class Sidebar {
     return this.#search.value.trim().toLowerCase();
   }
 
-  // Titles are filtered immediately; the content of chats is searched when typing pauses.
+  // Titles are filtered at once, the content of chats when typing pauses.
   #searched() {
     clearTimeout(this.#asking);
     this.#hits = null;
@@ -134,8 +134,10 @@ export class Sidebar {
     this.#draw();
   }
 
-  #leaveSearch(event) {
-    if (event.key !== "Escape" || isComposing(event) || this.#search.value === "") return;
+  #searchKey(event) {
+    if (isComposing(event) || !this.#search.value) return;
+    if (isSending(event)) this.#list.querySelector("a")?.click();
+    if (event.key !== "Escape") return;
     event.preventDefault();
     event.stopPropagation();
     this.#search.value = "";
@@ -228,16 +230,17 @@ export class Sidebar {
   #menu(session) {
     const dialog = this.#dialog;
     const form = dialog.querySelector("form");
-    const input = dialog.querySelector("input[name=title]");
+    const input = form.elements.title;
     const confirm = dialog.querySelector("#delete-confirm");
+    const really = confirm.querySelector("button");
     input.value = session.title;
     confirm.hidden = true;
     dialog.querySelector("#export-chat").href = `/chat/sessions/${session.id}/export`;
     dialog.querySelector("#delete-chat").onclick = () => {
       confirm.hidden = false;
-      confirm.querySelector("button").focus();
+      really.focus();
     };
-    confirm.querySelector("button").onclick = () => {
+    really.onclick = () => {
       dialog.close();
       this.#remove(session);
     };
@@ -256,7 +259,7 @@ export class Sidebar {
   }
 
   async #rename(session, title) {
-    if (title === "" || title === session.title) return;
+    if (!title || title === session.title) return;
     if (!(await this.#post(session, { action: "rename", title }))) return;
     this.#isOutdated = true; // a list on its way may have the old title
     for (const each of [...this.#sessions, ...(this.#hits ?? [])]) if (each.id === session.id) each.title = title;
@@ -282,10 +285,9 @@ export class Sidebar {
     if (!step) return;
     const links = [...this.#list.querySelectorAll("a")];
     const next = links[links.indexOf(document.activeElement.closest("li")?.querySelector("a")) + step];
-    if (next) {
-      event.preventDefault();
-      next.focus();
-    }
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
   }
 }
 

@@ -36,9 +36,8 @@ export function ageGroup(at, now = new Date()) {
   return gettext("Older");
 }
 
-/** The greeting of an hour (0–23). */
+/** The greeting of an hour. */
 export function greeting(hour) {
-  if (hour < 5) return gettext("Good night");
-  if (hour < 12) return gettext("Good morning");
-  return hour < 18 ? gettext("Good afternoon") : gettext("Good evening");
+  if (hour < 5 || hour > 17) return gettext("Good evening");
+  return hour < 12 ? gettext("Good morning") : gettext("Good afternoon");
 }

@@ -64,7 +64,7 @@ def section(page: Page, count: int) -> str:
     )
 
 
-def place(x: float, y: float, w: float, h: float) -> str:
+def position(x: float, y: float, w: float, h: float) -> str:
     """Return the position of a box, in units of the page."""
     return f"left:{unit(x)};top:{unit(y)};width:{unit(w)};height:{unit(h)}"
 
@@ -78,7 +78,7 @@ def shape_html(shape: Shape) -> str:
     """Return a decorative shape, hidden from screen readers."""
     corners = {"rect": "0", "disc": "50%", "quarter": CORNERS[shape.turn]}[shape.form]
     return (
-        f'<i aria-hidden="true" style="{place(shape.x, shape.y, shape.w, shape.h)};'
+        f'<i aria-hidden="true" style="{position(shape.x, shape.y, shape.w, shape.h)};'
         f'background:#{COLOURS[shape.colour]};border-radius:{corners}"></i>'
     )
 
@@ -90,7 +90,7 @@ def element_html(element: Element, page: Page) -> str:
         case Shape():
             return shape_html(element)
         case Plot():
-            where = place(element.x, element.y, element.w, element.h)
+            where = position(element.x, element.y, element.w, element.h)
             return f'<figure style="{where}">{svg(element, rtl=page.rtl)}</figure>'
     return grid_html(element)
 
@@ -116,7 +116,7 @@ def text_html(text: Text, page: Page) -> str:
 def style_of(text: Text) -> str:
     """Return the place and the look of a box of text."""
     return (
-        f"{place(text.x, text.y, text.w, text.h)};font-size:{unit(text.size)};"
+        f"{position(text.x, text.y, text.w, text.h)};font-size:{unit(text.size)};"
         f"line-height:{unit(text.pitch)};color:#{COLOURS[text.colour]};text-align:{text.align}"
         f"{';font-weight:700' if text.bold else ''}"
     )
@@ -133,7 +133,7 @@ def grid_html(grid: Grid) -> str:
         for at, (row, high) in enumerate(zip(grid.rows, grid.heights, strict=True))
     )
     columns = "".join(f'<col style="width:{unit(wide)}">' for wide in grid.widths)
-    where = place(grid.x, grid.y, sum(grid.widths), sum(grid.heights))
+    where = position(grid.x, grid.y, sum(grid.widths), sum(grid.heights))
     return (
         f'<table aria-label="{words(grid.alt)}" style="{where};font-size:{unit(grid.size)};'
         f'line-height:{unit(grid.pitch)}"><colgroup>{columns}</colgroup>{rows}</table>'

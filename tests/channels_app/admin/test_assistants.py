@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from decimal import Decimal
 from html import unescape
 from typing import Any
 
@@ -80,6 +81,31 @@ def key(ann: User) -> ApiKey:
 def fields_of(browser: Client, row: Assistant) -> dict[str, Any]:
     """Return what a browser sends back for an assistant's page."""
     return shown_fields(browser.get(page(Assistant, row.pk)))
+
+
+def test_an_old_page_takes_back_nothing_that_it_does_not_change(
+    browser: Client, pirate: Assistant, other: LanguageModel
+) -> None:
+    """Saved in a second tab, it set the instructions, tools and prices of then."""
+    hidden = r'name="(initial-[a-z_]+)" value="([^"]*)"'
+
+    def read(row: Assistant | LanguageModel) -> dict[str, str]:
+        answer = browser.get(page(type(row), row.pk))
+        found = re.findall(hidden, answer.content.decode())
+        return {**shown_fields(answer), **{name: unescape(value) for name, value in found}}
+
+    sent, of_model = read(pirate), read(other)
+    Assistant.objects.filter(pk=pirate.pk).update(
+        instructions="Be brief.\nBe kind.", tools=["skill"], languages=["de"], temperature=0.5
+    )
+    LanguageModel.objects.filter(pk=other.pk).update(input_price="2.5", offered=False)
+    browser.post(page(Assistant, pirate.pk), {**sent, "name": "Captain"})
+    pirate.refresh_from_db()
+    assert (pirate.name, pirate.instructions) == ("Captain", "Be brief.\nBe kind.")
+    assert (pirate.tools, pirate.languages, pirate.temperature) == (["skill"], ["de"], 0.5)
+    browser.post(page(LanguageModel, other.pk), {**of_model, "label": "Small"})
+    other.refresh_from_db()
+    assert (other.label, other.input_price, other.offered) == ("Small", Decimal("2.5"), False)
 
 
 def picture(kind: str = "PNG", size: tuple[int, int] = (300, 200), mode: str = "RGB") -> bytes:

@@ -316,7 +316,7 @@ def test_the_account_of_a_builtin_channel_is_cached(
     assert first == made
     with django_assert_num_queries(0):
         assert builtin_account("http") is first
-    builtin_accounts.clear_cache()
+    builtin_accounts.accounts.clear()
     with django_assert_num_queries(1):
         assert builtin_account("http") == first
 

@@ -17,7 +17,8 @@ from django.urls import URLPattern
 
 from channels_app.client_api.responses import endpoints, fields
 from core.database import transactions
-from gateway_project.asgi import ROUTES, VIEWS, application
+from gateway_project.asgi import ROUTES, application
+from gateway_project.urls import VIEWS
 from tests import ROOT
 from tests.gateways import Gateway
 from tests.loops import end_tasks

@@ -55,7 +55,7 @@ def accepted(made: Admission, person: int, *, most: int = 1000) -> int:
 
 def test_no_message_is_refused_while_places_are_free() -> None:
     made = knowing(Load(waiting={}, held={CROWD: 10}, places=1000, pace=1.0))
-    assert made.place(CROWD) == 0
+    assert made.rank(CROWD) == 0
     assert accepted(made, CROWD) == 990 + ALWAYS_WAITING
 
 
@@ -65,7 +65,7 @@ def test_a_person_with_many_waiting_is_refused_before_one_with_none() -> None:
         made.decide(CROWD)
     assert refused.value.details == {"code": "busy", "place": 21, "retry_after": 16}
     assert refused.value.headers == {"Retry-After": "16"}
-    assert made.place(OTHER) == 1, "the next place is theirs"
+    assert made.rank(OTHER) == 1, "the next place is theirs"
     assert accepted(made, OTHER) == 5, "they take turns: 1, 3, 5, 7, 9"
 
 
@@ -88,7 +88,7 @@ def test_without_a_live_worker_messages_wait_until_their_number_is_full(
 def test_an_old_look_tells_of_places_only() -> None:
     made = knowing(FULL)
     made._looked_at -= admissions.VALID_SECONDS + 1
-    assert made.place(CROWD) == 0
+    assert made.rank(CROWD) == 0
     assert accepted(made, CROWD) == 1 + ALWAYS_WAITING
 
 

@@ -376,27 +376,27 @@ def test_places_that_are_free_are_taken_first(clock: Clock) -> None:
     made = knowing(Load(waiting={}, held={BEA: 2}, places=5, pace=1.0), clock)
     found = []
     for _ in range(5):
-        found.append(made.place(ANN))
+        found.append(made.rank(ANN))
         made.decide(ANN)
     assert found == [0, 0, 0, 1, 2]
     crowded = knowing(Load(waiting={}, held={BEA: 9}, places=5, pace=1.0), clock)
-    assert crowded.place(ANN) == 1, "more than all places are taken: a worker has gone"
+    assert crowded.rank(ANN) == 1, "more than all places are taken: a worker has gone"
 
 
 def test_messages_since_the_last_look_count_as_waiting(clock: Clock) -> None:
     made = knowing(FULL, clock)
-    assert made.place(ANN) == 21
+    assert made.rank(ANN) == 21
     made.decide(BEA)
-    assert (made.place(ANN), made.place(BEA)) == (22, 3)
-    assert Admission().place(ANN) == 0, "nothing is known"
+    assert (made.rank(ANN), made.rank(BEA)) == (22, 3)
+    assert Admission().rank(ANN) == 0, "nothing is known"
 
 
 def test_a_look_tells_for_three_seconds_of_waiting_people(clock: Clock) -> None:
     made = knowing(FULL, clock)
     clock.now += module.VALID_SECONDS
-    assert made.place(ANN) == 21
+    assert made.rank(ANN) == 21
     clock.now += MOMENT
-    assert made.place(ANN) == 0
+    assert made.rank(ANN) == 0
 
 
 def test_without_a_worker_messages_wait_until_their_number_is_full(
@@ -487,7 +487,7 @@ async def test_the_first_message_of_a_process_has_it_look(looks: list[Load | Exc
     looks.append(FULL)
     made = Admission()
     assert await looked(made)
-    assert made.place(ANN) == 21
+    assert made.rank(ANN) == 21
     assert not await looked(made)
 
 
@@ -520,9 +520,9 @@ async def test_after_a_look_only_messages_that_came_during_it_count(
     async with asyncio.timeout(60):
         await looking
     assert made._recent == {ANN: 1, 3: 1}
-    assert made.place(ANN) == 3, "after its own, and the first of another person"
+    assert made.rank(ANN) == 3, "after its own, and the first of another person"
     clock.now += module.VALID_SECONDS
-    assert made.place(ANN) == 3, "known from the end of the look on"
+    assert made.rank(ANN) == 3, "known from the end of the look on"
 
 
 async def test_while_the_database_is_away_messages_are_accepted(
@@ -533,7 +533,7 @@ async def test_while_the_database_is_away_messages_are_accepted(
     made.decide(BEA)
     clock.now += 1
     assert await looked(made)
-    assert (made.load, made._recent.total(), made.place(ANN)) == (None, 0, 0)
+    assert (made.load, made._recent.total(), made.rank(ANN)) == (None, 0, 0)
     clock.now += 1
     assert not await looked(made), "not at each message"
     clock.now += module.KNOWN_SECONDS

@@ -372,13 +372,14 @@ async def test_each_piece_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_page_that_finds_no_database_is_a_page_and_a_call_gets_json(rf: RequestFactory) -> None:
+    answered = middleware.DatabaseAwayMiddleware(lambda _: HttpResponse()).process_exception
     page = rf.get("/reminders", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
-    found = middleware.database_away(page, OperationalError("secret"))
+    found = answered(page, OperationalError("secret"))
     assert isinstance(found, HttpResponse)
     assert (found.status_code, found["Content-Type"][:9]) == (503, "text/html")
     assert "Try again in a moment." in found.content.decode()
     call = rf.get("/chat/sessions", headers={"Accept": "application/json"})
-    found = middleware.database_away(call, OperationalError("secret"))
+    found = answered(call, OperationalError("secret"))
     assert isinstance(found, HttpResponse)
     assert json.loads(found.content)["error"] == "Try again in a moment."
-    assert middleware.database_away(call, KeyError("x")) is None
+    assert answered(call, KeyError("x")) is None

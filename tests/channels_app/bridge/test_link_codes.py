@@ -12,7 +12,7 @@ from allowlist.permissions import Sender, decide
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.webchat import calls, frames
+from channels_app.webchat import frames, operations
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels_app.bridge.conftest import Bridge
 
@@ -127,8 +127,8 @@ def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> No
     principal = Principal(user=None, account=bridge.account, key_id=1, session_key="")
     wrong = frames.Say(text="/link AAAA-AAAA", user_id=STRANGER, plain=True)
     with pytest.raises(RefusedError, match="invalid"):
-        calls.accept(wrong, principal=principal)
+        operations.accept(wrong, principal=principal)
     right = frames.Say(text=f"/link {code_of(ann)}", user_id=STRANGER, plain=True)
-    run, _ = calls.accept(right, principal=principal)
-    assert "linked to ann" in calls.result(run.id)["text"]
+    run, _ = operations.accept(right, principal=principal)
+    assert "linked to ann" in operations.result(run.id)["text"]
     assert user_of(bridge.account) == ann

@@ -10,7 +10,7 @@ from pytest_django import Settings
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.webchat import calls, frames
+from channels_app.webchat import frames, operations
 from tests.channels_app.bridge.conftest import Bridge
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,7 +39,9 @@ def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
 
     def socket(sender: str) -> int:
         try:
-            calls.accept(frames.Say(text="hello", user_id=sender, plain=True), principal=principal)
+            operations.accept(
+                frames.Say(text="hello", user_id=sender, plain=True), principal=principal
+            )
         except RefusedError as error:
             return error.status
         return 200

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -25,10 +26,13 @@ from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED
 from channels_app.client_api.run_adapter import Failure, RunAdapter, RunConfig
 from channels_app.rendering import follow_run
-from core.conversations import events, runs
+from channels_app.worker.run_turn import in_words_of
+from core.conversations import budget_words, events, runs
+from core.conversations.reservations import Refused
 from core.database.transactions import atomic_write, in_thread
 from core.messages import Message, error_message, text_message, tool_call_message
 from core.models import Run, User
+from core.providers.catalogue import BudgetInfo
 from core.providers.failures import KINDS
 from tests.core.messages.samples import SAMPLES, Event, run, whole
 from tests.loops import end_tasks
@@ -126,6 +130,17 @@ def test_clients_know_by_its_words_that_a_conversation_is_too_long(name: str) ->
 OWN = tool_call_message("call_1", "schedule", "{}", message_id="C1")
 THEIRS = tool_call_message("call_2", "weather", "{}", message_id="C2")
 NO = {"x-should-retry": "false"}
+BUDGET = BudgetInfo(
+    id=4,
+    unit="tokens",
+    limit=100,
+    period="day",
+    each_person=False,
+    user_id=0,
+    key_id=0,
+    account_id=0,
+    assistant_id=0,
+)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -142,6 +157,25 @@ def test_a_failed_run_whose_tools_have_acted_is_not_repeated(name: str, code: st
         idle, _ = fed(name, failed(code, *before))
         assert idle.failure is not None
         assert "x-should-retry" not in failures.headers_of(idle.failure)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("is_soon", [True, False])
+def test_a_budget_that_other_answers_hold_for_now_is_asked_again(name: str, is_soon: bool) -> None:
+    """They have reserved more than they will spend; one that is spent stays so for hours."""
+    refused = Refused(BUDGET, 100, 10, datetime(2026, 3, 1, tzinfo=UTC), is_soon=is_soon)
+    error = in_words_of("Hello", budget_words.refusal(refused))
+    told = error_message(str(error), error.code, message_id="E1")
+    adapter, frames = fed(name, log_of(told, status="error", retry_after=error.retry_after))
+    assert adapter.failure is not None
+    assert failures.status_of(adapter.failure) == 429
+    headers = failures.headers_of(adapter.failure)
+    assert (headers == NO) is not is_soon
+    assert ("insufficient_quota" in orjson.dumps(frames).decode()) is (
+        name == "openai" and not is_soon
+    )
+    if is_soon:
+        assert (headers["Retry-After"], "x-should-retry" in headers) == ("30", False)
 
 
 @pytest.mark.parametrize("code", ["steps", "attempts", "too_long", "internal"])

@@ -621,6 +621,18 @@ def test_c8_a_command_changes_nothing_for_messages_that_wait(
     assert [each.text for each in said] == history
 
 
+@pytest.mark.parametrize("command", ["/new", "/new now this", "/model"])
+def test_c8_a_command_that_comes_twice_ends_no_batch_that_came_after_it(
+    account: ChannelAccount, command: str
+) -> None:
+    """A platform repeats an update of which it did not get the 200."""
+    for number, text in enumerate((command, "one", command, "two")):
+        update_id = "5" if text == command else f"6{number}"
+        say(account, text, chat="c", debounce=True, update_id=update_id)
+    inbox.flush_due(session_id=ChatSession.objects.get().pk, now=NOW + 9 * SECOND)
+    assert Run.objects.latest("id").text == "one\ntwo"
+
+
 def test_c8_a_question_in_the_queue_keeps_the_history_of_its_conversation(
     account: ChannelAccount,
 ) -> None:

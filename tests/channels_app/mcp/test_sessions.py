@@ -19,6 +19,8 @@ from channels_app.intake.inbound import receive_personal
 from channels_app.mcp import adapter, server
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.worker.runner import Runner
+from core.agent import prompt
+from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import (
@@ -157,6 +159,37 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
     until(lambda: all(row.state == "sent" for row in results.of(session)))
     assert PLATFORM.texts("555") == ["thanks"]
     assert not sessions.close(session=session)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_own", [True, False])
+def test_s4_the_assistant_knows_the_results_that_came_into_its_chat(
+    owner: User, session: ChatSession, memory: ChannelAccount, *, is_own: bool
+) -> None:
+    """Asked about one afterwards, it knew nothing. One that is withdrawn, or goes with its session,
+    is not told.
+    """
+    speak(memory, "hello", number=1)
+    here = inbox.session_here(user=owner, account=memory, chat="555", thread="")
+    assert here is not None
+    inbox.flush_due(session_id=here.pk, now=timezone.now() + timedelta(seconds=9))
+    to = here if is_own else session
+    results.put_text(session=to, content="The **disk** is full.")
+    late = results.put_text(session=to, content="Never sent.")
+    assert results.withdraw(results.current(late.deliveries))
+    assert told_after(memory, here, "which disk?") == ["hello", "The **disk** is full."]
+    if not is_own:
+        assert sessions.close(session=session)
+        assert told_after(memory, here, "and now?") == ["hello", "which disk?"]
+
+
+def told_after(account: ChannelAccount, here: ChatSession, text: str) -> list[str]:
+    """Return the history with which the model is asked about one more message."""
+    speak(account, text, number=len(text))
+    run = inbox.flush_due(session_id=here.pk, now=timezone.now() + timedelta(seconds=9))
+    assert run is not None
+    said, _ = prompt.history(run=run, budget=1000)
+    return [each.text for each in reversed(said)]
 
 
 @pytest.mark.django_db

@@ -197,7 +197,7 @@ def test_x46_a_delivery_in_doubt_blocks_no_chat_and_is_not_searched_for(
 ) -> None:
     """A search edits messages to find its own; those after the copy are unknown here."""
     doubtful = put("a", account)
-    place = outbox.place_of(doubtful)
+    place = outbox.chat_of(doubtful)
     Delivery.objects.filter(pk=doubtful.pk).update(doubt_chat=place, after_id=7)
     assert hold().deliveries == 1
     assert outbox.dismiss(doubtful.pk)

@@ -43,8 +43,8 @@ def local(owner: User, guest: User) -> Iterator[Local]:
     """Start the webhook in this process, with two bots, an owner (555), a guest (556), and the
     group -100.
     """
-    views.clear_cache()
-    receive.clear_cache()
+    views.accounts.clear()
+    receive.bots.clear()
     outbound.without_drafts.clear()
     api = FakeBotApi()
     api.start()

@@ -18,8 +18,10 @@ from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
 from channels_app.intake import inbound, quarantine
 from channels_app.owner import outages
+from channels_app.replies.outbound import put_block
 from channels_app.telegram import bot_api, receive, updates
 from channels_app.telegram.addressing import Bot
+from core.database.transactions import atomic_write
 from core.lib import ttl_cache
 from core.lib.text import clean
 from core.models import (
@@ -51,7 +53,7 @@ OWNER, GUEST, STRANGER, GROUP = 555, 556, 700, -100
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    receive.clear_cache()
+    receive.bots.clear()
 
 
 @pytest.fixture
@@ -368,7 +370,10 @@ def test_c7_a_stop_without_the_name_stops_the_answer_to_its_sender(take: Take) -
     session = ChatSession.objects.get()
     stop: Params = {"text": "/stop", "chat": GROUP}
     assert take(message(user=GUEST, **stop)) == "not addressed"
-    run = Run.objects.create(session=session, user=session.user, state=Run.State.RUNNING)
+    route = {"account": session.account_id, "chat": str(GROUP), "thread": "", "reply_to": ""}
+    run = Run.objects.create(
+        session=session, user=session.user, route=route, state=Run.State.RUNNING
+    )
     for user in (OWNER, STRANGER):
         assert take(message(user=user, **stop)) == "not addressed"
     for text in ("/new", "stop", "/stop@another_bot"):
@@ -377,6 +382,13 @@ def test_c7_a_stop_without_the_name_stops_the_answer_to_its_sender(take: Take) -
     assert take(message(user=GUEST, **stop)) == "accepted"
     run.refresh_from_db()
     assert run.cancel_requested_at is not None
+    Run.objects.update(state=Run.State.CANCELLED)
+    assert take(message(user=GUEST, **stop)) == "not addressed"
+    with atomic_write():
+        rest = put_block(run=run, index=1, payload={"text": "more of its answer"})
+    assert take(message(user=GUEST, **stop)) == "accepted"
+    rest.refresh_from_db()
+    assert rest.state == Delivery.State.DISMISSED
 
 
 @pytest.mark.parametrize(
@@ -1023,10 +1035,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return answers
 
 
-def test_the_bot_is_asked_for_once_an_hour(
+def test_the_bot_is_asked_for_its_name_every_five_minutes(
     row: ChannelAccount, asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When it does not answer, the last answer counts, and before the first one what is stored."""
+    """It may be renamed. When it does not answer, the last answer counts, and before the first one
+    what is stored.
+    """
     now, failure = [100.0], ChannelError("away")
     monkeypatch.setattr(ttl_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
     account = account_of(row)
@@ -1037,7 +1051,7 @@ def test_the_bot_is_asked_for_once_an_hour(
     asked.insert(0, failure)
     assert bot() == receive.last_known(account) == Bot(900, "kept_bot")
     assert bot() == bot() == Bot(999, "my_bot")
-    now[0] += receive.BOT_SECONDS - 1
+    now[0] += 5 * 60 - 1
     assert bot() == Bot(999, "my_bot")
     now[0] += 1
     asked[:] = [failure, {"id": 999}]

@@ -150,7 +150,7 @@ def test_a3_unknown_senders_get_the_owners_neutral_line_once(
     row = ChannelAccount.objects.get(name="main")
     row.config["denied_reply"] = "Please wait."
     row.save()
-    views.clear_cache()
+    views.accounts.clear()
     at_home.say("one", user=700)
     at_home.say("two", user=700)
     until(lambda: at_home.texts(700) == ["Please wait."])

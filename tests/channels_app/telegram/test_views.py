@@ -153,5 +153,5 @@ def test_an_account_that_cannot_receive_does_not_exist(
 def test_a_cleared_cache_looks_again(local: Local) -> None:
     assert local.post(message("one", user=GUEST))[0] == 200
     ChannelAccount.objects.filter(name="main").update(enabled=False)
-    views.clear_cache()
+    views.accounts.clear()
     assert local.post(message("two", user=GUEST))[0] == 404

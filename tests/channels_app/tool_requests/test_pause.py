@@ -14,9 +14,10 @@ from pytest_django import Settings
 
 from allowlist.models import ApiKey, AuditEntry
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.intake import inbound
+from channels_app.intake import inbound, slash_commands
 from channels_app.tool_requests import asking, deciding
 from channels_app.worker.runner import Runner
+from core.agent import prompt
 from core.conversations import inbox, tool_calls
 from core.models import Delivery, Message, Run, RunPause, ToolCall, ToolGrant, ToolRule, User
 from core.tools import registry
@@ -98,6 +99,7 @@ def says(person: User, text: str, session: str = "") -> Run:
         draft=inbox.Draft(account=builtin_account("http"), text=text),
         session_id=session,
         now=timezone.now(),
+        command=slash_commands.answered_at_once(text),
     )
     assert receipt.run
     return ended(receipt.run)
@@ -303,6 +305,23 @@ def test_v6_stop_takes_the_questions_of_its_conversation_back(
     assert ToolCall.objects.get(run=run).state == "withdrawn"
     assert decide(ToolCall.objects.get(run=run), owner) == "withdrawn"
     assert asked(elsewhere)
+
+
+def test_v1_an_answer_that_goes_on_after_new_is_none_of_the_new_conversation(
+    send: Send, ada: User, owner: User
+) -> None:
+    """The person sees it; the model is not told of it between the messages of another one."""
+    run = says(ada, "send it")
+    name = run.session.public_id
+    says(ada, "/new", name)
+    says(ada, "hello", name)
+    assert decide(asked(run), owner) == "allowed"
+    done = continued(run)
+    last = says(ada, "and now?", name)
+    told = prompt.prepare(Run.objects.get(pk=last.pk)).history(5000, with_calls=True)
+    assert [each["content"] for each in told if each["role"] == "user"] == ["hello"]
+    assert "It is done." not in str(told)
+    assert Message.objects.get(run=done).data["said"] == "It is done."
 
 
 def test_v6_a_key_that_is_revoked_in_between_gets_nothing_done(

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.webchat import calls, choices, frames, transcript
+from channels_app.webchat import choices, frames, operations, transcript
 from channels_app.webchat.choices import Picked
 from core.conversations import inbox
 from core.database import transactions
@@ -168,7 +168,7 @@ def test_the_next_turn_has_the_choice(page: Client, ada: User) -> None:
     session = chat_of(ada)
     pick(page, session, assistant_id=garden.pk)
     say = frames.Say("Hello", session_id=session.public_id)
-    receipt = calls.accept_personal(say, ada, 0)
+    receipt = operations.accept_personal(say, ada, 0)
     assert receipt.run is not None
     assert receipt.run.assistant_id == garden.pk
 
@@ -226,12 +226,12 @@ def test_a_withdrawn_choice_does_not_count(bob: User) -> None:
 def test_the_first_message_stores_the_choice_for_its_chat(ada: User) -> None:
     garden = assistant("Gardener")
     say = frames.Say("Hello", client_id="c1", assistant_id=garden.pk)
-    first = calls.accept_personal(say, ada, 0)
+    first = operations.accept_personal(say, ada, 0)
     assert first.session is not None
     assert first.run is not None
     assert first.run.assistant_id == garden.pk
     assert ChatSession.objects.get().assistant_id == garden.pk
-    again = calls.accept_personal(say, ada, 0)
+    again = operations.accept_personal(say, ada, 0)
     assert again.run == first.run
     assert ChatSession.objects.count() == 1
 
@@ -394,7 +394,7 @@ def test_a_choice_of_nothing_is_false() -> None:
 def test_the_model_of_a_running_turn_stays(page: Client, ada: User) -> None:
     garden = assistant("Gardener")
     session = chat_of(ada)
-    receipt = calls.accept_personal(frames.Say("Hello", session_id=session.public_id), ada, 0)
+    receipt = operations.accept_personal(frames.Say("Hello", session_id=session.public_id), ada, 0)
     assert receipt.run is not None
     pen = take(receipt.run.public_id)
     pick(page, session, assistant_id=garden.pk)

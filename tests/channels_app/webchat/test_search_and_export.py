@@ -41,11 +41,19 @@ def test_a_chat_is_found_by_questions_and_answers(page: Client, ada: User) -> No
     chat(ada, "Something else", "Nothing.")
     assert found(page, "TOMATOES") == {
         "Tomatoes, how deep?": "Tomatoes, how deep?",
-        "Plan the garden": "…rst the **tomatoes**, then the beans.",
+        "Plan the garden": "…the **tomatoes**, then the beans.",
     }
     assert found(page, "hand deep").keys() == {"Tomatoes, how deep?"}
     assert found(page, "potatoes") == {}
     assert len(page.get("/chat/sessions", {"q": "  "}).json()["sessions"]) == 3
+
+
+def test_an_excerpt_begins_with_a_whole_word_where_a_script_parts_words(
+    page: Client, ada: User
+) -> None:
+    chat(ada, "A", "All the sea is salty")
+    chat(ada, "B", "海の水はとても塩辛いものですsalty")
+    assert found(page, "salty") == {"A": "…sea is salty", "B": "…とても塩辛いものですsalty"}
 
 
 def test_a_renamed_chat_is_found_by_its_title_too(page: Client, ada: User) -> None:

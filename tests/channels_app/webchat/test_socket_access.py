@@ -18,7 +18,7 @@ from allowlist import keys
 from allowlist import sign_in as sign_in_links
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import RECHECK_SECONDS
-from channels_app.webchat import access, calls, consumers, periodic_checks
+from channels_app.webchat import access, consumers, operations, periodic_checks
 from channels_app.webchat.urls import websocket_application
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
@@ -326,7 +326,7 @@ async def test_rc6_a_database_that_fails_closes_the_socket_and_the_client_comes_
         def fail(*_: object, **__: object) -> None:
             raise DatabaseError
 
-        monkeypatch.setattr(calls, "accept", fail)
+        monkeypatch.setattr(operations, "accept", fail)
         await socket.say(type="message", text="Hello")
         assert await socket.closed() == 4500
 
@@ -337,7 +337,7 @@ async def test_a_task_that_fails_closes_the_socket(
     def fail(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(calls, "pending_notices", fail)
+    monkeypatch.setattr(operations, "pending_notices", fail)
     cookie = await in_thread(sign_in, ada)
     async with opened(cookie=cookie) as socket:
         assert await socket.closed() == 4500

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from channels_app.asgi.authentication import caller_of
-from channels_app.webchat import calls
+from channels_app.webchat import operations
 from channels_app.webchat.consumers import Waiting, waiting
 from core.models import User
 from tests.channels_app.webchat.conftest import at_the_page, key_of, opened
@@ -21,13 +21,13 @@ async def test_a_socket_with_queued_messages_is_read_and_answers_busy(
     ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MAX_UNANSWERED_PER_SOCKET = 3
-    gate, accept = threading.Event(), calls.accept
+    gate, accept = threading.Event(), operations.accept
 
     def slow(*arguments: Any, **named: Any) -> Any:
         gate.wait(30)
         return accept(*arguments, **named)
 
-    monkeypatch.setattr(calls, "accept", slow)
+    monkeypatch.setattr(operations, "accept", slow)
     async with at_the_page(ada) as socket:
         for number in range(8):
             await socket.say(type="message", text="hi", client_id=f"c{number}")
@@ -86,13 +86,13 @@ async def test_a_message_behind_one_that_has_waited_too_long_is_refused_when_it_
 ) -> None:
     """It would wait longer still; a command passes."""
     settings.MAX_QUEUE_SECONDS = -1  # any wait is too long
-    gate, accept = threading.Event(), calls.accept
+    gate, accept = threading.Event(), operations.accept
 
     def slow(*arguments: Any, **named: Any) -> Any:
         gate.wait(30)
         return accept(*arguments, **named)
 
-    monkeypatch.setattr(calls, "accept", slow)
+    monkeypatch.setattr(operations, "accept", slow)
     async with at_the_page(ada) as socket:
         for number, text in enumerate(["hi", "hi", "/help"]):
             await socket.say(type="message", text=text, client_id=f"c{number}")

@@ -10,10 +10,11 @@ from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.asgi.principal import Principal
+from channels_app.intake import decisions
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices
 from channels_app.tool_requests import asking, deciding
-from channels_app.webchat import calls
+from channels_app.webchat import operations
 from core.conversations import tool_calls
 from core.conversations.inbox import Draft
 from core.conversations.tool_calls import Asked
@@ -165,6 +166,51 @@ def write_as_stranger() -> UnknownRequest:
     return UnknownRequest.objects.get()
 
 
+async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
+    ada: User, bob: User
+) -> None:
+    """It kept the buttons of what was decided elsewhere. Any other page ignores such a card, and
+    one of long ago does not come.
+    """
+    old, call = await in_thread(pause, bob), await in_thread(pause, bob)
+    request = await in_thread(write_as_stranger)
+    async with at_the_page(ada) as socket:
+        assert {asked["type"] for asked in [await socket.hear() for _ in range(3)]} == {"notice"}
+
+    def settle() -> None:
+        for each in (old, call):
+            deciding.decide(
+                call_id=each.public_id,
+                digest=each.digest,
+                by=ada,
+                choice="deny",
+                via="telegram",
+                now=timezone.now(),
+            )
+        decisions.decide(
+            request=request.public_id,
+            verdict="deny",
+            owner=ada,
+            via="telegram",
+            now=timezone.now(),
+        )
+        long_ago = timezone.now() - timedelta(days=3)
+        ToolCall.objects.filter(pk=old.pk).update(decided_at=long_ago)
+
+    await in_thread(settle)
+    async with at_the_page(ada) as socket:
+        of_call, of_request = await socket.hear(), await socket.hear()
+    assert (of_call["tool_call"], of_call["decided"]) == (call.public_id, True)
+    assert "Denied." in of_call["text"]
+    assert (of_request["request"], of_request["decided"]) == (request.public_id, True)
+    assert "Denied" in of_request["text"]
+    assert not {"choices", "digest"} & {*of_call, *of_request}
+    assert (
+        await in_thread(operations.decided_notices, Principal(bob, session_key="a browser's")) == []
+    )
+    assert await in_thread(operations.decided_notices, Principal(ada)) == []
+
+
 async def test_v68_a_program_with_the_key_of_an_owner_gets_no_card(ada: User, bob: User) -> None:
     """Neither when it connects nor later: the words of strangers and of others' calls are for the
     browser, which decides.
@@ -184,12 +230,14 @@ def test_a5_a_former_owner_is_shown_no_request_in_an_open_page(ada: User) -> Non
     """Its socket knows the owner of the moment in which it was opened."""
     principal = Principal(ada, session_key="a browser's")
     request = write_as_stranger()
-    assert [each["request"] for each in calls.pending_notices(principal)] == [request.public_id]
+    assert [each["request"] for each in operations.pending_notices(principal)] == [
+        request.public_id
+    ]
     User.objects.filter(pk=ada.pk).update(is_owner=False)
-    calls.note_shown(principal, [request.public_id])
+    operations.note_shown(principal, [request.public_id])
     request.refresh_from_db()
     assert request.notified_at is None
-    assert calls.pending_notices(principal) == []
+    assert operations.pending_notices(principal) == []
 
 
 async def test_v68_only_the_call_that_was_shown_is_decided(ada: User, bob: User) -> None:
@@ -260,7 +308,7 @@ async def test_v67_a_card_of_the_moment_in_which_a_page_opens_is_shown(
     ada: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is subscribed to when it is published, and what waits was read before; once."""
-    read, found = calls.pending_notices, list[ToolCall]()
+    read, found = operations.pending_notices, list[ToolCall]()
 
     def pause_after(principal: Principal) -> list[dict[str, Any]]:
         cards = read(principal)
@@ -268,7 +316,7 @@ async def test_v67_a_card_of_the_moment_in_which_a_page_opens_is_shown(
             found.append(pause(bob))
         return cards
 
-    monkeypatch.setattr(calls, "pending_notices", pause_after)
+    monkeypatch.setattr(operations, "pending_notices", pause_after)
     async with at_the_page(ada) as socket:
         assert (await card_of(socket))["tool_call"] == found[0].public_id
         await in_thread(pause, bob)

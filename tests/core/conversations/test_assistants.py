@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.conversations import assistants, inbox
-from core.conversations.assistants import NotOfferedError, Place, Wanted
+from core.conversations.assistants import NotOfferedError, Requester, Wanted
 from core.models import (
     Assistant,
     AssistantBinding,
@@ -119,7 +119,7 @@ def test_c10_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_na
         of_person={OURS: number_of["person"]} if "person" in bound else {},
         of_account={3: number_of["account"]} if "account" in bound else {},
     )
-    place = Place(user_id=OURS, account_id=3, chat="c", key_id=7, is_owner=is_owner)
+    requester = Requester(user_id=OURS, account_id=3, chat="c", key_id=7, is_owner=is_owner)
 
     def is_usable(way: str) -> bool:
         """Say independently whether a way leads to an assistant."""
@@ -131,19 +131,21 @@ def test_c10_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_na
 
     picked = number_of["choice"] if "choice" in bound else 0
     wanted = Wanted(assistant=f"a{number_of['request']}") if request else None
-    named = {each.slug for each in assistants.offered_to(known, place)}
+    named = {each.slug for each in assistants.offered_to(known, requester)}
     if wanted is not None and wanted.assistant not in named:
         with pytest.raises(NotOfferedError):
-            assistants.choose(known, place, assistant_id=picked, wanted=wanted)
+            assistants.choose(known, requester, assistant_id=picked, wanted=wanted)
         wanted, request = None, False
-    found = assistants.choose(known, place, assistant_id=picked, model_id=model_id, wanted=wanted)
+    found = assistants.choose(
+        known, requester, assistant_id=picked, model_id=model_id, wanted=wanted
+    )
     expected = next(way for way in ORDER if is_usable(way))
     assert (found.reason, found.assistant.id) == (expected, number_of[expected])
     assert found.why == f"{found.assistant.name} answers: {assistants.WHY[expected]}."
     offered_model = 1 <= model_id <= 3 and (is_owner or models[model_id - 1])
     assert found.model_id == (model_id if offered_model else 0)
     if picked and found.reason == "choice":  # it is in the list
-        assert picked in {each.id for each in assistants.offered_to(known, place)}
+        assert picked in {each.id for each in assistants.offered_to(known, requester)}
 
 
 def test_c10_another_key_chat_person_and_account_are_not_concerned() -> None:
@@ -157,11 +159,11 @@ def test_c10_another_key_chat_person_and_account_are_not_concerned() -> None:
         of_person={OURS: 4},
         of_account={3: 5},
     )
-    mine = Place(user_id=OURS, account_id=3, chat="c", key_id=7)
-    elsewhere = Place(user_id=OTHERS, account_id=4, chat="c", key_id=8)
+    mine = Requester(user_id=OURS, account_id=3, chat="c", key_id=7)
+    elsewhere = Requester(user_id=OTHERS, account_id=4, chat="c", key_id=8)
     assert assistants.choose(known, elsewhere).reason == "default"
     for key, (account, chat), user in product((7, 8), ((3, "c"), (3, "d"), (4, "c")), (1, 2)):
-        place = Place(user_id=user, account_id=account, chat=chat, key_id=key)
+        requester = Requester(user_id=user, account_id=account, chat=chat, key_id=key)
         expected = (
             "key" * (key == 7)
             or "chat" * ((account, chat) == (3, "c"))
@@ -169,7 +171,7 @@ def test_c10_another_key_chat_person_and_account_are_not_concerned() -> None:
             or "account" * (account == 3)
             or "default"
         )
-        assert assistants.choose(known, place).reason == expected
+        assert assistants.choose(known, requester).reason == expected
     assert assistants.choose(known, mine).reason == "key"
 
 
@@ -185,7 +187,7 @@ KNOWN = Catalogue(
     assistants={1: persona(1), 2: persona(2), 3: persona(3, offered="listed", people=(OURS,))},
     default=1,
 )
-ME, YOU = Place(user_id=OURS, account_id=1), Place(user_id=OTHERS, account_id=1)
+ME, YOU = Requester(user_id=OURS, account_id=1), Requester(user_id=OTHERS, account_id=1)
 
 
 def test_every_model_has_one_name_of_its_own_and_the_older_one_keeps_the_plain_one() -> None:

@@ -221,7 +221,7 @@ def test_a_claim_sees_changes_of_the_delivery(put: Any, change: dict[str, Any]) 
 def test_a_claim_sees_a_doubt_in_its_chat(put: Any, in_doubt: bool) -> None:
     """One in doubt itself waits for the older ones only."""
     older, row, later, other = put("0"), put("1"), put("2"), put("3")
-    place = outbox.place_of(row)
+    place = outbox.chat_of(row)
     own = {"doubt_chat": place, "after_id": 7} if in_doubt else {}
     Delivery.objects.filter(id=other.id).update(target={"chat": "43"}, doubt_chat="1:43")
     Delivery.objects.filter(id=row.id).update(**own)
@@ -252,8 +252,8 @@ def test_a_message_waits_for_the_search_for_a_later_one_of_its_chat(put: Any) ->
 
 
 def test_the_chat_of_a_delivery_fits_its_column() -> None:
-    assert outbox.place_of(Delivery(account_id=1, target={})) == "1:"
-    assert outbox.place_of(Delivery(account_id=1, target={"chat": "c" * 200})) == "1:" + "c" * 158
+    assert outbox.chat_of(Delivery(account_id=1, target={})) == "1:"
+    assert outbox.chat_of(Delivery(account_id=1, target={"chat": "c" * 200})) == "1:" + "c" * 158
 
 
 def test_a_sent_delivery_is_not_changed_by_the_same_attempt(put: Any) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.conversations import shares
-from core.conversations.shares import Served, in_turn, place_of
+from core.conversations.shares import Served, in_turn, rank_of
 
 PEOPLE = st.integers(0, 5)
 
@@ -45,9 +45,9 @@ def test_of_many_people_the_earliest_are_forgotten(monkeypatch: pytest.MonkeyPat
 
 def test_the_place_in_the_queue_counts_the_work_before() -> None:
     waiting = Counter({1: 49})
-    assert place_of(2, waiting, {1: 1}) == 1, "one with nothing comes before one who holds a place"
-    assert place_of(2, waiting, {}) == 2
-    assert place_of(1, waiting, {1: 1}) == 50
+    assert rank_of(2, waiting, {1: 1}) == 1, "one with nothing comes before one who holds a place"
+    assert rank_of(2, waiting, {}) == 2
+    assert rank_of(1, waiting, {1: 1}) == 50
 
 
 @given(st.lists(PEOPLE, max_size=30), st.dictionaries(PEOPLE, st.integers(1, 5)), PEOPLE)
@@ -57,4 +57,4 @@ def test_the_place_in_the_queue_is_where_the_order_puts_it(
     waiting = list(enumerate(people))
     turns = in_turn([*waiting, (len(people), person)], held, most=len(people) + 1)
     assert sorted(turns) == list(range(len(people) + 1)), "each once"
-    assert turns.index(len(people)) + 1 == place_of(person, Counter(people), held)
+    assert turns.index(len(people)) + 1 == rank_of(person, Counter(people), held)

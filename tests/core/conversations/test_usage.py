@@ -366,7 +366,7 @@ UNREAD = sorted(set(KINDS) - READ)
     [
         (Usage(30, 12), 99, "", (30, 12, False)),
         (Usage(30, 0), 99, "", (30, 0, False)),
-        (Usage(0, 12), 99, "cut", (0, 12, False)),
+        (Usage(0, 12), 99, "cut", (28, 12, True)),
         (Usage(0, 0), 9, "", (28, 9, True)),
         (None, 9, "", (28, 9, True)),
         (None, 0, "", (28, 0, True)),
@@ -383,7 +383,9 @@ def test_a_call_is_noted_as_it_is_reported_else_by_an_estimate(
     failure: str,
     noted: tuple[int, int, bool],
 ) -> None:
-    """A server that was not reached, or refused the call, has read nothing."""
+    """A server that was not reached, or refused the call, has read nothing. Some report only the
+    answer's tokens: a prompt of none would cost nothing, in budgets too.
+    """
     meter = meter_of()
     world.now += 2.5
     end(meter, used, output_tokens=output_tokens, failure=failure)

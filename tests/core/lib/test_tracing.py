@@ -8,7 +8,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 
 from core import VERSION
 from core.lib import tracing, tracing_export
-from core.lib.tracing import Place
+from core.lib.tracing import SpanIds
 from tests.otlp import Received, Receiver
 
 CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -80,7 +80,7 @@ def test_x87_a_step_of_no_message_is_not_recorded(receiver: Receiver) -> None:
 
 def test_x91_a_failure_is_a_code_and_never_a_text(receiver: Receiver) -> None:
     """[X91]"""
-    root = Place(1, 2)
+    root = SpanIds(1, 2)
     with pytest.raises(ValueError, match="zorvillex"), tracing.step("turn", under=root):
         raise ValueError("a text with zorvillex")
     with tracing.step("model", under=root):
@@ -96,7 +96,7 @@ def test_x91_a_failure_is_a_code_and_never_a_text(receiver: Receiver) -> None:
 def test_x92_the_span_of_a_client_is_a_link(receiver: Receiver) -> None:
     """[X92]"""
     caller = tracing.caller_of([(b"host", b"here"), (b"traceparent", CALLER)])
-    tracing.record("receive", began=tracing.now(), under=Place(1, 2), make_root=True, link=caller)
+    tracing.record("receive", began=tracing.now(), under=SpanIds(1, 2), make_root=True, link=caller)
     assert sent(receiver)["receive"].links == (CALLER[3:-3].decode(),)
 
 
@@ -120,9 +120,9 @@ def test_x90_spans_are_switched_off(
     monkeypatch.setenv(name, value)
     tracing.is_on.cache_clear()
     tracing.load("web")
-    with tracing.step("turn", under=Place(1, 2)):
+    with tracing.step("turn", under=SpanIds(1, 2)):
         assert tracing.now() == 0
-    tracing.record("deliver", began=0, under=Place(1, 2))
+    tracing.record("deliver", began=0, under=SpanIds(1, 2))
     assert tracing.exporter.cache_info().currsize == 0
     assert sent(receiver) == {}
     assert tracing.process_name == "manage"
@@ -132,7 +132,7 @@ def test_x90_a_process_that_only_forks_starts_no_thread(receiver: Receiver) -> N
     """[X90]"""
     tracing.load("runs", forks=True)
     assert tracing.exporter.cache_info().currsize == 0
-    tracing.record("turn", began=tracing.now(), under=Place(1, 2))
+    tracing.record("turn", began=tracing.now(), under=SpanIds(1, 2))
     assert sent(receiver)["turn"].process == "runs"
 
 
@@ -146,7 +146,7 @@ def test_x87_the_sampler_decides_by_the_trace(
     for trace in (low, high):
         for number in range(3):
             name = f"{trace} {number}"
-            tracing.record(name, began=tracing.now(), under=Place(trace, 2))
+            tracing.record(name, began=tracing.now(), under=SpanIds(trace, 2))
     assert sorted(sent(receiver)) == ["1 0", "1 1", "1 2"]
 
 
@@ -156,7 +156,7 @@ def test_x87_names_of_the_environment_come_first(
     """[X87] Of the service; its version is ours."""
     monkeypatch.setenv("OTEL_SERVICE_NAME", "home")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=ours")
-    tracing.record("turn", began=tracing.now(), under=Place(1, 2))
+    tracing.record("turn", began=tracing.now(), under=SpanIds(1, 2))
     assert sent(receiver)["turn"].service == "home"
     assert receiver.headers[0]["x-tenant"] == "ours"
     assert tracing_export.resource("web").attributes["service.version"] == VERSION

@@ -168,15 +168,15 @@ async def test_waiting_for_a_place_counts_as_time_before_the_first_token(
 ) -> None:
     row = replace(PLAIN, concurrency=1, first_token_seconds=0.2)
     made = registry.provider_of(row)
-    async with registry.place_of(row):
+    async with registry.slot_of(row):
         error = await failure(made)
     assert (error.code, error.reason) == ("timeout", "all 1 calls at once were in use")
-    assert isinstance(error, registry.NoPlaceError)
+    assert isinstance(error, registry.NoSlotError)
     # The next one has a place but no token in time.
     with pytest.raises(ProviderError) as caught:
         await ask(made)
     assert (caught.value.code, caught.value.reason) == ("timeout", "")
-    assert not isinstance(caught.value, registry.NoPlaceError)
+    assert not isinstance(caught.value, registry.NoSlotError)
     built[0].go.set()
     assert text(await ask(made)) == "a"
     await registry.close()

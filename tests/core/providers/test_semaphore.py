@@ -50,7 +50,7 @@ class Call:
         self.task = asyncio.create_task(self.hold(owner))
 
     async def hold(self, owner: SharedSemaphore) -> None:
-        async with owner.place():
+        async with owner.slot():
             self.has_place = True
             await self.over.wait()
 
@@ -246,7 +246,7 @@ async def test_w76_leases_from_before_the_clock_was_set_back_are_void(make: Make
 async def test_w76_without_a_limit_the_broker_is_not_asked(settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     made = semaphore.Semaphores()
-    async with made.place("x", most=0), made.place("x", most=0):
+    async with made.slot("x", most=0), made.slot("x", most=0):
         assert made._made == {}
     await made.close()
 

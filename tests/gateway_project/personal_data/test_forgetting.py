@@ -37,7 +37,7 @@ from core.models import (
     User,
 )
 from core.signals import forgetting as broker_forgetting
-from gateway_project.personal_data import forgetting, traces
+from gateway_project.personal_data import forgetting, mentions
 from gateway_project.personal_data.words import Words
 from tests.gateway_project.personal_data import everything
 
@@ -220,14 +220,14 @@ def test_x26_sums_of_money_stay_without_the_person(people: dict[str, User]) -> N
 
 STEPS: list[tuple[Any, str]] = [
     (forgetting, "end_access"),
-    (traces, "notices"),
-    (traces, "requests"),
-    (traces, "sums"),
-    (traces, "blank_log"),
+    (mentions, "notices"),
+    (mentions, "requests"),
+    (mentions, "sums"),
+    (mentions, "blank_log"),
     (audit, "blank"),
     (forgetting, "remove_rows"),
     (forgetting, "remove_files"),
-    (traces, "blank_log_of_the_gone"),
+    (mentions, "blank_log_of_the_gone"),
     (forgetting, "finish"),
     (cleaning, "clean"),
     (broker_forgetting, "rewrite_file"),
@@ -471,7 +471,7 @@ def test_x24_a_name_that_is_a_common_word_removes_no_others(people: dict[str, Us
 def test_x25_an_address_is_no_number_of_a_row(kind: str) -> None:
     """[X25] Whatever its kind: the number of a row stays, an address that is one goes."""
     known = Words(["5550001"])
-    assert traces.without_name(f"{kind}:5550001", "user:7", known) == f"{kind}:[forgotten]"
-    assert traces.without_name("apikey:5550001 5550001", "user:7", known) == (
+    assert mentions.without_name(f"{kind}:5550001", "user:7", known) == f"{kind}:[forgotten]"
+    assert mentions.without_name("apikey:5550001 5550001", "user:7", known) == (
         "apikey:5550001 [forgotten]"
     )

@@ -200,7 +200,7 @@ def test_x19_the_machine_and_the_process_of_a_worker(
     name: str, queue: str, found: tuple[str, int]
 ) -> None:
     """[X19] Also where the machine is called as a queue is."""
-    assert gateway.place_of(WorkerHeartbeat(name=name, queue=queue)) == found
+    assert gateway.host_and_pid(WorkerHeartbeat(name=name, queue=queue)) == found
 
 
 def test_x17_a_gateway_that_starts_or_stops_is_not_touched(own_home: Path) -> None:

@@ -24,9 +24,9 @@ def new_installation(
     settings.LLM_IS_EMBEDDED = True
     monkeypatch.setattr(listing, "OWN_MACHINE", "127.0.0.1:9")
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
-    builtin_accounts.clear_cache()
+    builtin_accounts.accounts.clear()
     yield
-    builtin_accounts.clear_cache()
+    builtin_accounts.accounts.clear()
     transactions.close_pool()
 
 

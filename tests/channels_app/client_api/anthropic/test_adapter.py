@@ -106,8 +106,8 @@ def test_w25_the_stream_adds_up_to_the_whole_message() -> None:
     found = adapter.message(LIVE, CONFIG)
     assert not isinstance(found, Failure)
     assert [block["type"] for block in found["content"]] == ["thinking", "text", "tool_use"]
-    assert found["content"][0]["thinking"] == "Let me think."  # type: ignore[typeddict-item]
-    assert found["content"][2]["input"] == {"a": 1}  # type: ignore[typeddict-item]
+    assert found["content"][0]["thinking"] == "Let me think."
+    assert found["content"][2]["input"] == {"a": 1}
     assert found["stop_reason"] == "tool_use"
     assert found["usage"]["output_tokens"] == 3
 
@@ -159,4 +159,4 @@ def test_w28_arguments_that_are_no_object_are_handed_over_in_one() -> None:
         events = log(tool_call_message("c", "f", arguments, message_id="t"), end())
         found = adapter.message(events, CONFIG)
         assert not isinstance(found, Failure)
-        assert found["content"][0]["input"] == {"arguments": arguments}  # type: ignore[typeddict-item]
+        assert found["content"][0]["input"] == {"arguments": arguments}

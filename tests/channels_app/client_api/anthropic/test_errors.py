@@ -12,7 +12,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.client_api import failures
 from channels_app.client_api.anthropic import errors
 from channels_app.client_api.anthropic.endpoints import AnthropicEndpoint
-from channels_app.client_api.by_version import by_version
+from channels_app.client_api.routes import by_version
 from channels_app.client_api.run_adapter import Failure
 from tests.redteam import gateway_data
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
 
 from tests import people
 from tests.channels_app.client import query
@@ -15,6 +17,7 @@ from tests.servers import wait_until
 pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 URL = "/v1/messages"
+EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 TOOL = {
     "name": "get_weather",
     "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
@@ -32,6 +35,7 @@ def message(client: httpx.Client, text: str, headers: Json | None = None, **more
     answer = client.post(URL, json=asked(text, **more), headers=headers)
     assert answer.status_code == 200, answer.text
     found: Json = answer.json()
+    Message.model_validate(found, strict=True)
     return found
 
 
@@ -41,12 +45,15 @@ def text_of(found: Json) -> str:
 
 
 def events(answer: httpx.Response) -> list[tuple[str, str, Json]]:
-    """Return (id, name, data) of each event."""
+    """Return (id, name, data) of each event, which has the form that Anthropic publishes."""
     found = []
     for block in answer.read().decode().split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.split("\n") if line[:1] not in ("", ":"))
         if "data" in lines:
-            found.append((lines.get("id", ""), lines["event"], json.loads(lines["data"])))
+            data = json.loads(lines["data"])
+            if data["type"] not in {"ping", "error"}:  # the package has no types for these
+                EVENT.validate_python(data, strict=True)
+            found.append((lines.get("id", ""), lines["event"], data))
     return found
 
 

@@ -83,12 +83,18 @@ BIN = "a\x00b\ud800"
         },
         {"message": {"parts": [{"type": "dynamic-tool", "errorText": BIN}]}},
         {"messages": [{"role": "tool", "content": "", "error": BIN}]},
+        {"messages": [said([{"type": "tool_use", "name": "x", "input": {"a": [BIN]}}])]},
+        {"messages": [{"role": "assistant", "parts": [{"type": "tool-cat", "input": {"a": BIN}}]}]},
+        {"message": {"parts": [{"type": "dynamic-tool", "rawInput": BIN, "input": BIN}]}},
+        {"input": [{"type": "custom_tool_call", "name": "x", "input": BIN}]},
         {"input": [{"type": "function_call_output", "output": BIN}]},
         {"input": [{"type": "custom_tool_call_output", "output": [{"text": BIN}]}]},
     ],
 )
-def test_the_result_of_a_clients_tool_is_cleaned(body: Json) -> None:
-    """[RO11] In each protocol. A terminal prints anything, and the next request has it again."""
+def test_the_call_and_the_result_of_a_clients_tool_are_cleaned(body: Json) -> None:
+    """[RO11] In each protocol. A model writes and a terminal prints anything, and the next request
+    has it again.
+    """
     raw = json.dumps(body).encode()
     assert chat_messages.parse_body(raw) == json.loads(
         raw.replace(b"\\u0000", b"").replace(b"\\ud800", b"\\ufffd")

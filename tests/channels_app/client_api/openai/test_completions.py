@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests import people
 from tests.channels_app.client import query
@@ -26,13 +27,18 @@ def chat(client: httpx.Client, text: str, headers: Json | None = None, **more: A
     answer = client.post("/v1/chat/completions", json=asked(text, **more), headers=headers)
     assert answer.status_code == 200, answer.text
     found: Json = answer.json()
+    ChatCompletion.model_validate(found, strict=True)
     return found
 
 
 def frames(answer: httpx.Response) -> list[Json | str]:
-    """Return the data of a stream's events."""
+    """Return the data of a stream's events; the chunks have the form that OpenAI publishes."""
     lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data")]
-    return [line if line == "[DONE]" else json.loads(line) for line in lines]
+    found = [line if line == "[DONE]" else json.loads(line) for line in lines]
+    for frame in found:
+        if frame != "[DONE]" and "error" not in frame:
+            ChatCompletionChunk.model_validate(frame, strict=True)
+    return found
 
 
 def stream(client: httpx.Client, text: str, **more: Any) -> list[Any]:

@@ -244,7 +244,7 @@ def test_w36_w37_the_official_client_works(
     ("path", "body", "status", "words"),
     [
         ("embeddings", {"model": "nothing", "input": "x"}, 404, "not known here"),
-        ("embeddings", {"model": "claude", "input": "x"}, 404, "does not speak OpenAI's API"),
+        ("embeddings", {"model": "claude", "input": "x"}, 404, "name a model of one that has it"),
         ("embeddings", {"input": "x"}, 400, "model must be"),
         ("embeddings", {"model": "embed"}, 400, "input must"),
         ("embeddings", {"model": "embed", "input": []}, 400, "input must"),
@@ -306,7 +306,7 @@ def test_w76_a_request_that_is_passed_through_is_one_of_the_calls_at_once(
 
     async def while_it_is_taken() -> httpx.Response:
         made = Semaphores()
-        async with made.place(str(row), most=1):
+        async with made.slot(str(row), most=1):
             answer = await asyncio.to_thread(client.post, "/v1/embeddings", json=body)
         await made.close()
         return answer

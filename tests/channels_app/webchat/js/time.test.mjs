@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 process.env.TZ = "Europe/Berlin";
-const { ageGroup, shortTime } = await import(`${process.env.LATCHKEY_JS}/time.js`);
+const { ageGroup, greeting, shortTime } = await import(`${process.env.LATCHKEY_JS}/time.js`);
 
 const CASES = [
   ["2026-03-30T12:00+02:00", "2026-03-29T00:30+01:00", "Yesterday"],
@@ -25,4 +25,10 @@ test("the time of a message that is not of today has its day, and its year if th
   assert.match(said(evening, "2026-11-29T00:01+01:00"), /Nov 28.*05/);
   assert.doesNotMatch(said(evening, "2026-11-29T00:01+01:00"), /2026/);
   assert.match(said(evening, "2027-01-02T08:00+01:00"), /Nov 28, 2026.*05/);
+});
+
+test("no greeting is a farewell, as good night is", () => {
+  const hours = Array.from({ length: 24 }, (_, hour) => greeting(hour));
+  assert.deepEqual(new Set(hours), new Set(["Good morning", "Good afternoon", "Good evening"]));
+  assert.deepEqual([4, 5, 11, 12, 17, 18].map(greeting).map((words) => words.slice(5, 6)), ["e", "m", "m", "a", "a", "e"]);
 });

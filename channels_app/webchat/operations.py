@@ -9,11 +9,12 @@ from django.utils.translation import gettext_lazy
 
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
+from allowlist.unknown_requests import Verdict
 from channels_app.asgi import throttling
 from channels_app.asgi.admission import BusyError, admit_message
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.asgi.fields import place
+from channels_app.asgi.fields import conversation_id
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
@@ -112,7 +113,7 @@ def begin_chat(user: User, draft: Draft, wanted: Picked) -> ChatSession | None:
     """
     if inbox.find_duplicate(draft) is not None:
         return None
-    refused = choices.field_refused(choices.place_of_new_chat(user), wanted)
+    refused = choices.field_refused(choices.requester_in_new_chat(user), wanted)
     if refused:
         raise RefusedError(404, choices.MISSING[refused], field=refused)
     session = inbox.open_session(user=user, account=draft.account)
@@ -143,7 +144,7 @@ def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
         account=account,
         kind=account.sender_kind,
         sender=frame.user_id,
-        chat=place(frame.user_id),
+        chat=conversation_id(frame.user_id),
         repeat=repeat_key(frame, scope="ws"),
         text=frame.text,
         media=frame.media,
@@ -221,7 +222,7 @@ def decide(frame: frames.Decide | frames.DecideCall, *, principal: Principal) ->
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error
     text = notices.settled(verdict.request, verdict.text)
-    return {"type": "notice", "request": frame.request, "text": text, "decided": True}
+    return settled(frame.request, text)
 
 
 def pending_notices(principal: Principal) -> list[dict[str, Any]]:
@@ -244,6 +245,37 @@ def pending_requests(principal: Principal) -> list[dict[str, Any]]:
         state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
     )
     return [notice(row) for row in rows.order_by("-last_seen_at")[:SHOWN_NOTICES]][::-1]
+
+
+def notices_of(principal: Principal) -> list[dict[str, Any]]:
+    """Return the cards of what waits, then of what was decided lately: read in this order, so that
+    what is decided meanwhile is among both.
+    """
+    return [*pending_notices(principal), *decided_notices(principal)]
+
+
+def decided_notices(principal: Principal) -> list[dict[str, Any]]:
+    """Return the cards, without buttons, of what was decided lately: see ``decided_cards``."""
+    return [*tool_decisions.decided_cards(principal), *decided_requests(principal)]
+
+
+def decided_requests(principal: Principal) -> list[dict[str, Any]]:
+    """Return what the latest unknown requests became, for an owner; none for other users."""
+    if not is_owner(principal):
+        return []
+    rows = UnknownRequest.objects.select_related("account", "decided_by")
+    newest = rows.order_by("-last_seen_at", "-id")[: tool_decisions.SHOWN_CALLS]
+    since = timezone.now() - tool_decisions.LATELY
+    return [
+        settled(row.public_id, notices.settled(row, Verdict(row, first=False).standing))
+        for row in newest
+        if row.decided_at is not None and row.decided_at > since
+    ]
+
+
+def settled(request: str, text: str) -> dict[str, Any]:
+    """Return the card of an unknown request without buttons."""
+    return {"type": "notice", "request": request, "text": text, "decided": True}
 
 
 def note_shown(principal: Principal, public_ids: list[str]) -> None:

@@ -51,7 +51,7 @@ def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpRespon
     session = views.own(request, session_id)
     asked = http.parse_object(request.body)
     wanted = wanted_in(asked)
-    refused = choices.field_refused(assistants.place_of(session), wanted)
+    refused = choices.field_refused(assistants.requester_in(session), wanted)
     if refused:
         return views.refusal(404, str(choices.MISSING[refused]))
     changes = {name: getattr(wanted, name) for name in choices.FIELDS if name in asked}
