@@ -27,9 +27,10 @@ MENDED = (
     # The sign leads where the name beside it does.
     (' class="bg-primary-600 flex', ' aria-hidden="true" tabindex="-1" class="bg-primary-600 flex'),
     ('id="searchbar-submit"', 'id="searchbar-submit" aria-label="Search"'),
-    ('title="True"', 'title="Yes" role="img" aria-label="Yes"'),
-    ('title="False"', 'title="No" role="img" aria-label="No"'),
-    ('title="Unknown"', 'title="Unknown" role="img" aria-label="Unknown"'),
+    # Ticks. The titles of filters, which may be names of rows, do not end their tags.
+    ('title="True">', 'title="Yes" role="img" aria-label="Yes">'),
+    ('title="False">', 'title="No" role="img" aria-label="No">'),
+    ('title="Unknown">', 'title="Unknown" role="img" aria-label="Unknown">'),
     opens("sidebarMobileOpen", "!", "nav-sidebar-inner", "Menu"),
     opens("sidebarDesktopOpen", "!", "nav-sidebar-inner", "Menu"),
     opens("filterOpen", "true", "changelist-filter"),
@@ -44,7 +45,7 @@ MENDED = (
 BEHIND = 'id="changelist-filter-close"'
 # Parts that only a pointer presses: no buttons, and no links that lead anywhere.
 PRESSED = re.compile(
-    rf"<(?:a|div|span)(?=\s)(?=[^>]*\sx-on:click=)(?![^>]*\shref=)(?![^>]*{BEHIND})"
+    rf"<(?:a|div|span)(?=\s)(?=[^<>]*\sx-on:click=)(?![^<>]*\shref=)(?![^<>]*{BEHIND})"
 )
 # The menu beside a choice of rows, of this field.
 BESIDE = re.compile(r'x-ref="relatedWidgetWrapper([^"]*)"')
@@ -53,11 +54,11 @@ RELATED = (
     'x-bind:aria-expanded="openRelatedWidgetWrapper"'
 )
 # Icons are ligatures of a font: their text is the name of a picture.
-ICON = re.compile(r'<(?:span|div|i)(?=\s[^>]*[" ]material-symbols-outlined[" ])(?![^>]*\saria-)')
+ICON = re.compile(r'<(?:span|div|i)(?=\s[^<>]*[" ]material-symbols-outlined[" ])(?![^<>]*\saria-)')
 # Rows of a form: several of them on a page would have one name. They scroll without it.
 ROWS = re.compile(r'(<div class="formset-wrapper [^"]*") data-simplebar data-simplebar-auto-\S+')
 # The head of the column with the boxes that delete a row.
-EMPTY_HEAD = re.compile(r"<th( [^>]*)>\s*</th>")
+EMPTY_HEAD = re.compile(r"<th( [^<>]*)>\s*</th>")
 
 
 @register.filter

@@ -415,6 +415,14 @@ def test_the_list_of_people_says_until_when_a_guest_may_speak(
     assert sorted(shown) == ["0", "2", "2, until May 17, 2030, 8:15 a.m."]
 
 
+@pytest.mark.parametrize("name", ["True", "False", "Unknown"])
+def test_a_filter_by_a_name_that_a_tick_has_stays_a_link(owner_client: Client, name: str) -> None:
+    for each in ("Shed", name):
+        ModelProvider.objects.create(name=each, base_url="https://api.example.com/v1")
+    html = page(owner_client, "/admin/core/languagemodel/")
+    assert re.search(rf'<a href="[^"]*" title="{name}" class=', html)
+
+
 def test_people_without_a_message_come_last_on_each_database(
     owner_client: Client, make_user: MakeUser
 ) -> None:

@@ -282,7 +282,7 @@ export class Sidebar {
 
   #arrows(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+    if (!step || isComposing(event)) return;
     const links = [...this.#list.querySelectorAll("a")];
     const next = links[links.indexOf(document.activeElement.closest("li")?.querySelector("a")) + step];
     if (!next) return;
@@ -291,7 +291,7 @@ export class Sidebar {
   }
 }
 
-/** Show and hide the sidebar: a drawer on a phone, a column that folds away on a desktop. */
+/** Show and hide the sidebar: a drawer on a phone, else a column that folds away. */
 export function sidebarToggle() {
   const phone = matchMedia("(max-width: 48rem)");
   const root = document.documentElement;
