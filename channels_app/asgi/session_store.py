@@ -32,7 +32,7 @@ class SessionStore(db.SessionStore):
         """
         row = self.renewed
         is_same = row is not None and row.session_key == self.session_key and not must_create
-        if row is None or not is_same or self.decode(row.session_data) != self._session:
+        if row is None or not is_same or self.decode(row.session_data) != dict(self.items()):
             super().save(must_create)
             return
         try:

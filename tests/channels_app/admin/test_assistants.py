@@ -108,7 +108,7 @@ def test_an_old_page_takes_back_nothing_that_it_does_not_change(
     assert (other.label, other.input_price, other.offered) == ("Small", Decimal("2.5"), False)
 
 
-def test_an_old_page_is_checked_with_what_was_changed_elsewhere(
+def test_an_old_page_is_checked_with_changes_made_elsewhere(
     browser: Client, pirate: Assistant, other: LanguageModel
 ) -> None:
     """The page showed an assistant that is enabled, and is no default; a model with a window."""

@@ -96,7 +96,7 @@ def test_a_renewal_takes_nothing_back_that_another_request_did(
     assert Session.objects.count() == (0 if is_over else 1)
 
 
-def test_what_a_page_changes_is_stored_with_the_renewal(browser: Client) -> None:
+def test_changes_of_a_page_are_stored_with_the_renewal(browser: Client) -> None:
     Session.objects.update(expire_date=timezone.now() + timedelta(days=1))
     key = browser.cookies[settings.SESSION_COOKIE_NAME].value
     renewed = SessionStore(key)
