@@ -146,17 +146,20 @@ def texts_of(kind: str, role: Any) -> tuple[str, ...]:
         return ("output",)
     if kind in {"tool_use", "custom_tool_call"}:
         return ("input",)
+    if kind in {"function", "function_call"}:
+        return "function", "arguments"
     return ("content", "error") if role == "tool" or kind == "tool_result" else ()
 
 
 def items_of(body: Any) -> Iterator[Json]:
-    """Yield the messages of a client's history, in each protocol, and their parts."""
+    """Yield the messages of a client's history, in each protocol, and their parts and calls."""
     given = body if isinstance(body, dict) else {}
     histories = (given.get("messages"), given.get("input"), [given.get("message")])
     for item in chain.from_iterable(each for each in histories if isinstance(each, list)):
         if isinstance(item, dict):
             yield item
-            for held in (item.get("content"), item.get("parts")):
+            for name in ("content", "parts", "tool_calls", "toolCalls"):
+                held = item.get(name)
                 if isinstance(held, list):
                     yield from (each for each in held if isinstance(each, dict))
 

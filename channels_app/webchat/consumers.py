@@ -138,7 +138,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.language = ""  # of the person's browser; English for programs
         self.visible = False
         self.unseen: asyncio.TimerHandle | None = None
-        self.shown: dict[str, Data] = {}  # open cards, by what they ask
+        self.shown: dict[str, Data] = {}  # the last frame of each card, by what it asks
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve the socket to its end. A client that is gone before it is accepted ends it by an
@@ -543,7 +543,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         those of what was decided while it was away.
         """
         for notice in await in_thread(spoken_by, self.language, operations.notices_of, principal):
-            if notice.get("decided") or asked_by(notice) not in self.shown:
+            last = self.shown.get(asked_by(notice))
+            if notice.get("decided") or last is None or last.get("decided"):
                 await self.show_notice(principal, notice)
 
     async def show_published(self, principal: Principal, notice: Data) -> None:
@@ -567,9 +568,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if name and self.shown.get(name) == card:
             return
         await self.tell(card)
-        if card.get("decided"):
-            self.shown.pop(name, None)
-        elif name:
+        if name:
             self.shown[name] = card
         if card.get("request") and not card.get("decided"):
             await in_thread(operations.note_shown, principal, [str(card["request"])])

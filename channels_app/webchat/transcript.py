@@ -110,12 +110,13 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
     shown = [
         with_html(part, format=row.format) if part["type"] == "text" else part for part in parts
     ]
-    if row.text and not any(part["type"] == "text" for part in parts):
-        whole = {"type": "text", "props": {"content": row.text}, "message_id": "text"}
+    text = row.data.get("said", row.text)  # the model may be told another one, or none
+    if text and not any(part["type"] == "text" for part in parts):
+        whole = {"type": "text", "props": {"content": text}, "message_id": "text"}
         shown.append(with_html(whole, format=row.format))
     return {
         "parts": shown,
-        "text": row.data.get("said", row.text),
+        "text": text,
         "format": row.format,
         "images": row.data.get("images", []),
         "files": row.data.get("files", []),

@@ -137,6 +137,14 @@ class ChangedFieldsOnly:
         for field in form.fields.values():
             field.show_hidden_initial = told
 
+    def as_stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the values that the row will have: the page's, where it changes them."""
+        form: Any = self
+        if form.instance.pk is None:
+            return data
+        kept = data.keys() & form.initial.keys() - set(form.changed_data)
+        return {**data, **{name: form.initial[name] for name in kept}}
+
     def _post_clean(self) -> None:
         form: Any = self
         unchanged = set(form.cleaned_data) - set(form.changed_data)

@@ -173,13 +173,14 @@ class AssistantForm(ChangedFieldsOnly, ModelForm[Assistant]):
     def clean(self) -> dict[str, Any]:
         """Keep exactly one default, which is enabled; set the JSON columns."""
         data = super().clean() or {}
+        will = self.as_stored(data)
         was_default = self.instance.pk is not None and self.initial.get("is_default")
-        if was_default and not data.get("is_default"):
+        if was_default and not will.get("is_default"):
             words = "One assistant is the default. Make another one the default instead."
             self.add_error("is_default", words)
-        if data.get("is_default") and not data.get("enabled"):
+        if will.get("is_default") and not will.get("enabled"):
             self.add_error("enabled", "The default assistant cannot be disabled.")
-        if data.get("offered") == Assistant.Offered.LISTED and not data.get("people"):
+        if will.get("offered") == Assistant.Offered.LISTED and not will.get("people"):
             self.add_error("people", "Choose at least one person, or offer it to others.")
         if self.instance.pk is None or {"all_tools", "tool_names"} & set(self.changed_data):
             names = sorted(data.get("tool_names", ()))

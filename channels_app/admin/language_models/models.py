@@ -76,7 +76,8 @@ class LanguageModelForm(ChangedFieldsOnly, ModelForm[LanguageModel]):
         for name in PRICES:
             if data.get(name) is not None and data[name] < Decimal(0):
                 self.add_error(name, "A price cannot be below zero.")
-        window, answer = data.get("context_tokens"), data.get("max_output_tokens")
+        will = self.as_stored(data)
+        window, answer = will.get("context_tokens"), will.get("max_output_tokens")
         for name, value, least in (
             ("context_tokens", window, LEAST_WINDOW),
             ("max_output_tokens", answer, LEAST_ANSWER),
@@ -86,7 +87,7 @@ class LanguageModelForm(ChangedFieldsOnly, ModelForm[LanguageModel]):
         if window and answer and answer >= window:
             words = f"The longest answer must be shorter than the window of {window} tokens."
             self.add_error("max_output_tokens", words)
-        self.refuse_twice(data)
+        self.refuse_twice(will)
         return data
 
     def refuse_twice(self, data: dict[str, Any]) -> None:

@@ -83,18 +83,18 @@ def fields_of(browser: Client, row: Assistant) -> dict[str, Any]:
     return shown_fields(browser.get(page(Assistant, row.pk)))
 
 
+def opened(browser: Client, row: Assistant | LanguageModel) -> dict[str, str]:
+    """Return what a browser sends back for a page, with the values that it was opened with."""
+    answer = browser.get(page(type(row), row.pk))
+    found = re.findall(r'name="(initial-[a-z_]+)" value="([^"]*)"', answer.content.decode())
+    return {**shown_fields(answer), **{name: unescape(value) for name, value in found}}
+
+
 def test_an_old_page_takes_back_nothing_that_it_does_not_change(
     browser: Client, pirate: Assistant, other: LanguageModel
 ) -> None:
     """Saved in a second tab, it set the instructions, tools and prices of then."""
-    hidden = r'name="(initial-[a-z_]+)" value="([^"]*)"'
-
-    def read(row: Assistant | LanguageModel) -> dict[str, str]:
-        answer = browser.get(page(type(row), row.pk))
-        found = re.findall(hidden, answer.content.decode())
-        return {**shown_fields(answer), **{name: unescape(value) for name, value in found}}
-
-    sent, of_model = read(pirate), read(other)
+    sent, of_model = opened(browser, pirate), opened(browser, other)
     Assistant.objects.filter(pk=pirate.pk).update(
         instructions="Be brief.\nBe kind.", tools=["skill"], languages=["de"], temperature=0.5
     )
@@ -106,6 +106,24 @@ def test_an_old_page_takes_back_nothing_that_it_does_not_change(
     browser.post(page(LanguageModel, other.pk), {**of_model, "label": "Small"})
     other.refresh_from_db()
     assert (other.label, other.input_price, other.offered) == ("Small", Decimal("2.5"), False)
+
+
+def test_an_old_page_is_checked_with_changes_made_elsewhere(
+    browser: Client, pirate: Assistant, other: LanguageModel
+) -> None:
+    """The page showed an assistant that is enabled, and is no default; a model with a window."""
+    sent, of_model = opened(browser, pirate), opened(browser, other)
+    Assistant.objects.filter(pk=pirate.pk).update(enabled=False)
+    answer = browser.post(page(Assistant, pirate.pk), {**sent, "is_default": "on"})
+    assert errors_of(answer) == {"enabled": "The default assistant cannot be disabled."}
+    Assistant.objects.update(is_default=False)
+    Assistant.objects.filter(pk=pirate.pk).update(enabled=True, is_default=True)
+    browser.post(page(Assistant, pirate.pk), {**sent, "name": "Captain"})
+    pirate.refresh_from_db()
+    assert (pirate.name, pirate.is_default) == ("Captain", True)
+    LanguageModel.objects.filter(pk=other.pk).update(context_tokens=1000)
+    answer = browser.post(page(LanguageModel, other.pk), {**of_model, "max_output_tokens": "2000"})
+    assert "max_output_tokens" in errors_of(answer)
 
 
 def picture(kind: str = "PNG", size: tuple[int, int] = (300, 200), mode: str = "RGB") -> bytes:

@@ -1,13 +1,16 @@
 """How long a browser stays signed in."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.sessions.models import Session
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
+from channels_app.asgi.session_store import SessionStore
 from core.models import User
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,3 +58,50 @@ def test_a_session_that_is_over_stays_so(browser: Client) -> None:
     assert left < timedelta()
     assert not has_cookie
     assert browser.get("/").status_code in {302, 401}
+
+
+def test_a_page_opens_where_the_database_takes_no_writes(browser: Client) -> None:
+    """As on a full disk: it was 400, of a session that another tab had ended."""
+
+    def refuse(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith('UPDATE "django_session"'):
+            raise OperationalError("database or disk is full")
+        return execute(sql, *rest)
+
+    Session.objects.update(expire_date=timezone.now() + timedelta(days=1))
+    with connection.execute_wrapper(refuse):
+        assert browser.get("/").status_code == 200
+    left, has_cookie = opened(browser, ends_in=timedelta(days=1))
+    assert left > timedelta(days=29)
+    assert has_cookie
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_renewal_takes_nothing_back_that_another_request_did(
+    browser: Client, *, is_over: bool
+) -> None:
+    """It stored the whole session, as it had been read."""
+    Session.objects.update(expire_date=timezone.now() + timedelta(days=1))
+    key = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    renewed, other = SessionStore(key), SessionStore(key)
+    assert not renewed.is_empty()
+    assert renewed.get("_auth_user_id")
+    if is_over:
+        other.flush()
+    else:
+        other["colour"] = "dark"
+        other.save()
+    renewed.save()
+    assert SessionStore(key).get("colour") == (None if is_over else "dark")
+    assert Session.objects.count() == (0 if is_over else 1)
+
+
+def test_changes_of_a_page_are_stored_with_the_renewal(browser: Client) -> None:
+    Session.objects.update(expire_date=timezone.now() + timedelta(days=1))
+    key = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    renewed = SessionStore(key)
+    renewed["colour"] = "dark"
+    renewed.cycle_key()
+    renewed.save()
+    assert SessionStore(renewed.session_key).get("colour") == "dark"
+    assert not Session.objects.filter(pk=key).exists()

@@ -200,6 +200,8 @@ async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
     await in_thread(settle)
     async with at_the_page(ada) as socket:
         of_call, of_request = await socket.hear(), await socket.hear()
+        late = await in_thread(pause, bob)
+        assert (await socket.hear())["tool_call"] == late.public_id  # each came once
     assert (of_call["tool_call"], of_call["decided"]) == (call.public_id, True)
     assert "Denied." in of_call["text"]
     assert (of_request["request"], of_request["decided"]) == (request.public_id, True)

@@ -68,6 +68,7 @@ def test_a_wrong_message_is_named(messages: Any, field: str) -> None:
 
 
 BIN = "a\x00b\ud800"
+BIN_CALL = {"type": "function", "function": {"name": "x", "arguments": BIN}}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,9 @@ BIN = "a\x00b\ud800"
         {"messages": [{"role": "assistant", "parts": [{"type": "tool-cat", "input": {"a": BIN}}]}]},
         {"message": {"parts": [{"type": "dynamic-tool", "rawInput": BIN, "input": BIN}]}},
         {"input": [{"type": "custom_tool_call", "name": "x", "input": BIN}]},
+        {"input": [{"type": "function_call", "name": "x", "arguments": BIN}]},
+        {"messages": [{"role": "assistant", "tool_calls": [BIN_CALL]}]},
+        {"messages": [{"role": "assistant", "toolCalls": [BIN_CALL]}]},
         {"input": [{"type": "function_call_output", "output": BIN}]},
         {"input": [{"type": "custom_tool_call_output", "output": [{"text": BIN}]}]},
     ],
