@@ -58,7 +58,7 @@ TARGETS = (
         (
             "tests/core/files/test_signed_links.py",
             "tests/gateway_project/processes/test_sign_in.py",
-            "tests/allowlist/test_account_audit.py",
+            "tests/allowlist/test_own_actions.py",
             "tests/allowlist/test_sign_in_links.py",
         ),
     ),

@@ -344,12 +344,15 @@ FULL: dict[str, Any] = {
 # Kept as they came and cleaned afterwards (Telegram repeats what is refused; an agent's terminal
 # prints anything), or no JSON for us.
 TAKEN_AS_THEY_ARE = {"telegram", "mcp", "code", "upload"}
-# The results of tools of a client, which are cleaned too.
-RESULTS = {
-    "openai": ("messages[2].content",),
-    "responses": ("input[2].output", "input[4].output", "input[6].output"),
-    "ui": ("messages[1].parts[1].output",),
-    "ag_ui": ("messages[4].content",),
+# The calls and results of tools of a client, which are cleaned too.
+OF_TOOLS = {
+    "openai": ("messages[1].tool_calls[0].function", "messages[2].content"),
+    "responses": (
+        *("input[1].arguments", "input[2].output", "input[3].input", "input[4].output"),
+        *("input[5].arguments", "input[6].output"),
+    ),
+    "ui": ("messages[1].parts[1].input", "messages[1].parts[1].output"),
+    "ag_ui": ("messages[3].toolCalls[0].function", "messages[4].content"),
 }
 HOSTILE_TEXTS = ("\x00", "\ud800", "\udfff")
 HOSTILE_NUMBERS = (2**64, -(2**63) - 1, 10**60)
@@ -424,7 +427,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
     for path, body in hostile(valid):
         answer = posted(endpoint, gateway, body)
         tried += 1
-        if endpoint in TAKEN_AS_THEY_ARE or path.startswith(RESULTS.get(endpoint, ("-",))):
+        if endpoint in TAKEN_AS_THEY_ARE or path.startswith(OF_TOOLS.get(endpoint, ("-",))):
             assert answer.status < 500, (path, answer)
         else:
             assert answer.status == 400, (path, answer)
