@@ -341,8 +341,8 @@ ENDPOINTS: dict[str, list[Row]] = {
     ],
     "v1/models": [Row("GET", "/v1/models", "401 200 200 200 200 401 200")],
     "v1/models/<path:name>": [Row("GET", "/v1/models/default", "401 200 200 200 200 401 200")],
-    r"(?s)^v1(?:/.*)?$": [Row("GET", "/v1/none", "404 404 404 404 404 404 404")],
-    r"^(?:(?:(?:api/|openai/)?v1/|openai/)?"
+    r"(?s)^/*v1(?:/.*)?$": [Row("GET", "/v1/none", "404 404 404 404 404 404 404")],
+    r"^/*(?:(?:(?:api/|openai/)?v1/|openai/)?"
     r"(?:(?:chat/)?completions|responses|messages|models|embeddings|audio/[a-z]+)"
     r"|api/chat/completions)/?$": [Row("GET", "/models", "404 404 404 404 404 404 404")],
     r"^telegram/(?P<name>.{1,64})/webhook$": [

@@ -35,9 +35,9 @@ user = User.objects.create(username="ada", is_owner=True, is_staff=True)
 print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
 """
 UNDOCUMENTED = {
-    r"(?s)^v1(?:/.*)?$",
+    r"(?s)^/*v1(?:/.*)?$",
     r"(?s)^v1/messages/.*$",
-    r"^(?:(?:(?:api/|openai/)?v1/|openai/)?"
+    r"^/*(?:(?:(?:api/|openai/)?v1/|openai/)?"
     r"(?:(?:chat/)?completions|responses|messages|models|embeddings|audio/[a-z]+)"
     r"|api/chat/completions)/?$",
 }
