@@ -208,7 +208,7 @@ def test_w71_axe_finds_nothing_on_any_page(
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
     pages = enumerate(page_states.every(filled.made, turn))
-    for number, shown in of_this_turn(pages, parts=2):
+    for number, shown in of_this_turn(pages, parts=3):
         for looks in looks_of(shown, number, turn):
             with tab_for(shown, contexts[looks[0].width, shown.signed_in]) as page:
                 dress(page, looks[0])

@@ -54,6 +54,7 @@ from core.models import (
 )
 from tests.core.database import growth
 from tests.plans import analyse, listening, work_of
+from tests.run import of_this_turn
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -766,7 +767,7 @@ def test_x13_no_query_reads_a_large_table_as_a_whole(
     assert slow == {}, "\n".join(f"{found}: {sql}" for sql, found in slow.items())
 
 
-@pytest.mark.parametrize("kind", retention.SELECT)
+@pytest.mark.parametrize("kind", of_this_turn(retention.SELECT, parts=3))
 def test_x13_a_batch_reads_little_more_than_its_own_rows(
     account: ChannelAccount, talk: ChatSession, kind: RetentionRule.Kind
 ) -> None:

@@ -40,6 +40,7 @@ from core.signals import forgetting as broker_forgetting
 from gateway_project.personal_data import forgetting, mentions
 from gateway_project.personal_data.words import Words
 from tests.gateway_project.personal_data import everything
+from tests.run import of_this_turn
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -257,7 +258,7 @@ def killed_at(
 
 
 @pytest.mark.either
-@pytest.mark.parametrize(("module", "name"), STEPS)
+@pytest.mark.parametrize(("module", "name"), of_this_turn(STEPS, parts=2))
 @pytest.mark.parametrize("is_after", [False, True])
 def test_x27_a_killed_call_is_finished_by_the_next_one(
     people: dict[str, User],
@@ -384,7 +385,7 @@ def cut_off(now: datetime) -> list[Finding]:
 
 
 @pytest.mark.either
-@pytest.mark.parametrize("rows", [1, 5, 9, 14, 19, 29, 34])
+@pytest.mark.parametrize("rows", of_this_turn([1, 5, 9, 14, 19, 29, 34], parts=2))
 def test_x27_also_between_two_rows(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
