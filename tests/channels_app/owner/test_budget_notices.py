@@ -194,7 +194,7 @@ def test_a_limit_as_high_as_can_be_typed_stops_no_notice(account: ChannelAccount
         BudgetPeriod.objects.create(budget=made, measure="tokens/day", start=today, spent=spent)
     budget_notices.look(now=timezone.now())
     until(lambda: len(PLATFORM.texts("own")) == 2)
-    assert [text.partition(": ")[2] for text in PLATFORM.texts("own")] == [
+    assert {text.partition(": ")[2] for text in PLATFORM.texts("own")} == {
         "85 of 100 tokens a day.",
         "6 of 7 tokens a day.",
-    ]
+    }
