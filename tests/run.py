@@ -97,7 +97,7 @@ ONCE_UNMEASURED = (
 )
 # Dear, and about our own doing, not the database's, which has tests of its own in core/: each test
 # runs on one of the two, by its name; ``make soak`` runs all on both. Single tests are marked
-# ``either``. Two of five run on the second one, which has the dear tests of large tables.
+# ``either``. Three of five run on the second one, which measures no coverage.
 EITHER = (
     "tests/allowlist/test_admin.py",
     "tests/allowlist/test_denied_messages.py",
