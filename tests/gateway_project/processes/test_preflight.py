@@ -197,6 +197,7 @@ def test_ports_are_chosen_once_and_kept_while_they_are_free(
     """A broker that is started again comes back where it was; a stolen port is replaced."""
     preflight.check_home(tmp_path)
     first = ports.choose(home=tmp_path, names=("broker", "model"))
+    assert set(first.values()) < set(listener.OWN_PORTS), "no connection takes them"
     assert ports.choose(home=tmp_path, names=("broker", "model")) == first
     stolen = listening.getsockname()[1]
     ports.path(tmp_path).write_text(json.dumps(first | {"broker": stolen}))
