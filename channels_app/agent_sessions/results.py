@@ -187,13 +187,10 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
         here = conversation_at(where)
         if here is not None:
             run = settled_run(session=here, text=text, route={RESULT_OF: where.session.pk})
-            told = f"{NOT_ITS_OWN}\n\n{text}"
-            Message.objects.filter(run=run).update(
-                text=told,
-                tokens=estimate(told),
-                data={"result": True, "said": text},
-                dedupe_key=f"{PREFIX}:{name}{TOLD}",
-            )
+            shown = Message.objects.get(run=run)
+            shown.data, shown.dedupe_key = {"result": True}, f"{PREFIX}:{name}{TOLD}"
+            shown.tell_model(f"{NOT_ITS_OWN}\n\n{text}")
+            shown.save(update_fields=["data", "dedupe_key", "text", "tokens"])
         if here != where.session:
             Message.objects.create(
                 session=where.session,
@@ -296,8 +293,7 @@ def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
     touch(session)
     run = settled_run(session=session, text=words, asked=asked, origin=COMMAND)
     for row in Message.objects.filter(run=run):
-        row.data = {**row.data, "said": row.text}
-        row.text, row.tokens = "", 0
+        row.tell_model("")
         row.save(update_fields=["data", "text", "tokens"])
     return run
 

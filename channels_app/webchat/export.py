@@ -33,8 +33,7 @@ def file_name(session: ChatSession) -> str:
 
 def written(row: Message, address: Address) -> str:
     head = f"## {gettext(HEADINGS[row.role])} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
-    said = row.data.get("said", row.text)
-    return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, address)) if part)])
+    return "\n".join([head, *(f"{part}\n" for part in (row.shown, *notes(row, address)) if part)])
 
 
 def notes(row: Message, address: Address) -> Iterator[str]:

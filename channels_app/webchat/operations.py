@@ -265,11 +265,10 @@ def decided_requests(principal: Principal) -> list[dict[str, Any]]:
         return []
     rows = UnknownRequest.objects.select_related("account", "decided_by")
     newest = rows.order_by("-last_seen_at", "-id")[: tool_decisions.SHOWN_CALLS]
-    since = timezone.now() - tool_decisions.LATELY
     return [
         settled(row.public_id, notices.settled(row, Verdict(row, first=False).standing))
         for row in newest
-        if row.decided_at is not None and row.decided_at > since
+        if tool_decisions.is_decided_lately(row.decided_at)
     ]
 
 

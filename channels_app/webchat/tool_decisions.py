@@ -1,6 +1,6 @@
 """Calls of tools in the web chat: cards of those that wait, and the decision of who is asked."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -42,12 +42,19 @@ def decided_cards(principal: Principal) -> list[dict[str, Any]]:
         return []
     rows = ToolCall.objects.filter(asked_of=user.pk).select_related(*tool_calls.PARTS)
     newest = list(rows.order_by("-pk")[:SHOWN_CALLS])[::-1]
-    since, language = timezone.now() - LATELY, asking.language_of(user)
+    language = asking.language_of(user)
     return [
         settled(row, deciding.settled_text(row, language))
         for row in newest
-        if row.decided_at is not None and row.decided_at > since
+        if is_decided_lately(row.decided_at)
     ]
+
+
+def is_decided_lately(decided_at: datetime | None) -> bool:
+    """Return whether something was decided at a time, and so lately that a page may show it as
+    open still.
+    """
+    return decided_at is not None and decided_at > timezone.now() - LATELY
 
 
 def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:

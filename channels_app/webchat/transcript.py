@@ -97,7 +97,7 @@ def said_in(rows: list[Message]) -> dict[str, Any]:
     """Return the user's message of one turn."""
     return {
         # The user's own text; document extracts were added for the model only.
-        "text": "\n".join(str(row.data.get("said", row.text)) for row in rows),
+        "text": "\n".join(row.shown for row in rows),
         "at": rows[0].created_at.isoformat(),
         "media": [item for row in rows for item in row.data.get("media", [])],
         # Not the person has said it, but their schedule.
@@ -110,13 +110,12 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
     shown = [
         with_html(part, format=row.format) if part["type"] == "text" else part for part in parts
     ]
-    text = row.data.get("said", row.text)  # the model may be told another one, or none
-    if text and not any(part["type"] == "text" for part in parts):
-        whole = {"type": "text", "props": {"content": text}, "message_id": "text"}
+    if row.shown and not any(part["type"] == "text" for part in parts):
+        whole = {"type": "text", "props": {"content": row.shown}, "message_id": "text"}
         shown.append(with_html(whole, format=row.format))
     return {
         "parts": shown,
-        "text": text,
+        "text": row.shown,
         "format": row.format,
         "images": row.data.get("images", []),
         "files": row.data.get("files", []),

@@ -13,6 +13,7 @@ of it (decisions 194 and 199).
 A turn keeps its output: a cancelled one is answered with the part that exists.
 """
 
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -170,13 +171,16 @@ class Turn:
         """
         own = tools[: len(tools) - len(self.client_tools)]
         own = own[: max(0, MOST_TOOLS - len(self.client_tools))]
-        tools = [*own, *self.client_tools]
-        tokens = tools_tokens(tools)
-        while own and tokens > model.context_tokens * TOOLS_SHARE:
-            own = own[:-1]
-            tools = [*own, *self.client_tools]
-            tokens = tools_tokens(tools)
-        return tools, tokens
+        most = model.context_tokens * TOOLS_SHARE
+
+        def tokens_of(count: int) -> int:
+            return tools_tokens([*own[:count], *self.client_tools])
+
+        tokens = tokens_of(len(own))
+        if tokens > most:
+            own = own[: bisect_right(range(1, len(own) + 1), most, key=tokens_of)]
+            tokens = tokens_of(len(own))
+        return [*own, *self.client_tools], tokens
 
     def made_calls(self) -> list[dict[str, str]]:
         """Return the calls of this turn, as they are stored with the answer."""

@@ -307,7 +307,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
         },
     )
     if is_of_earlier_conversation(run):  # it is shown, but not told to the model
-        said.data["said"], said.text, said.tokens = said.text, "", 0
+        said.tell_model("")
         said.calls = said.call_tokens = None
     of_it = {"run": run.id}
     write_all(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))

@@ -42,7 +42,7 @@ class Span:
     """
 
     name: str
-    place: SpanIds
+    ids: SpanIds
     parent: int
     began: int
     ended: int = 0
@@ -122,7 +122,7 @@ def hashed(names: Iterable[object], *, size: int) -> int:
 
 
 def root_of(trace: int) -> SpanIds:
-    """Return the place of the first span of a trace."""
+    """Return the ids of the first span of a trace."""
     return SpanIds(trace, span_id(trace))
 
 
@@ -130,8 +130,8 @@ def caller_of(headers: Iterable[tuple[bytes, bytes]]) -> SpanIds | None:
     """Return the span that a client names in the header ``traceparent`` (W3C Trace Context)."""
     given = next((value for name, value in headers if name == b"traceparent"), b"")
     found = TRACEPARENT.match(given)
-    place = SpanIds(int(found[1], 16), int(found[2], 16)) if found else SpanIds(0, 0)
-    return place if place.trace and place.span else None
+    ids = SpanIds(int(found[1], 16), int(found[2], 16)) if found else SpanIds(0, 0)
+    return ids if ids.trace and ids.span else None
 
 
 def record(
@@ -150,11 +150,11 @@ def record(
     ``under``: its parent; default the span that the code works in. Nothing without one.
     """
     here = HERE.get()
-    parent = under or (here.place if here is not None else None)
+    parent = under or (here.ids if here is not None else None)
     if parent is None or not is_on():
         return
-    place = parent if make_root else SpanIds(parent.trace, 0)
-    span = Span(name, place, 0 if make_root else parent.span, began, kind=kind, link=link)
+    ids = parent if make_root else SpanIds(parent.trace, 0)
+    span = Span(name, ids, 0 if make_root else parent.span, began, kind=kind, link=link)
     span.attributes |= attributes or {}
     span.error = error
     end(span)
@@ -175,7 +175,7 @@ def step(
     ``under``: as in :func:`record`. ``key``: makes its id computable, as :func:`child`.
     """
     here = HERE.get()
-    parent = under or (here.place if here is not None else None)
+    parent = under or (here.ids if here is not None else None)
     if parent is None or not is_on():
         yield
         return
@@ -193,7 +193,7 @@ def step(
 
 
 def child(parent: SpanIds, key: object) -> SpanIds:
-    """Return the place of the child of ``parent`` that is called ``key``."""
+    """Return the ids of the child of ``parent`` that is called ``key``."""
     return SpanIds(parent.trace, span_id(parent.span, key))
 
 
@@ -214,6 +214,6 @@ def fail(code: str) -> None:
 def end(span: Span) -> None:
     """Export a span that ends now, if the sampler wants its trace."""
     to = exporter()
-    if to.is_wanted(span.place.trace):
+    if to.is_wanted(span.ids.trace):
         span.ended = time.time_ns()
         to.export(span)

@@ -42,17 +42,17 @@ class ComputedIds(RandomIdGenerator):
     def __init__(self) -> None:
         self._given = threading.local()
 
-    def give(self, place: SpanIds) -> None:
-        """Use the ids of ``place`` for the next span; 0 is a random one."""
-        self._given.place = place
+    def give(self, ids: SpanIds) -> None:
+        """Use ``ids`` for the next span; 0 is a random one."""
+        self._given.ids = ids
 
     def generate_trace_id(self) -> int:
-        place: SpanIds = self._given.place
-        return place.trace
+        ids: SpanIds = self._given.ids
+        return ids.trace
 
     def generate_span_id(self) -> int:
-        place: SpanIds = self._given.place
-        return place.span or super().generate_span_id()
+        ids: SpanIds = self._given.ids
+        return ids.span or super().generate_span_id()
 
 
 class Seldom(logging.Filter):
@@ -94,7 +94,7 @@ class BatchExporter:
 
     def export(self, span: Span) -> None:
         """Queue a span that has ended; it is dropped when the queue is full. Never blocks."""
-        self._ids.give(span.place)
+        self._ids.give(span.ids)
         made = self._tracer.start_span(
             span.name,
             context=parent_of(span),
@@ -132,12 +132,12 @@ def parent_of(span: Span) -> Context:
     """Return the SDK's context of a span's parent; an empty one for a root."""
     if not span.parent:
         return Context()
-    above = context_of(SpanIds(span.place.trace, span.parent))
+    above = context_of(SpanIds(span.ids.trace, span.parent))
     return set_span_in_context(NonRecordingSpan(above))
 
 
-def context_of(place: SpanIds) -> SpanContext:
-    """Return a place as the SDK has it: of another process, and sampled."""
+def context_of(ids: SpanIds) -> SpanContext:
+    """Return the ids of a span as the SDK has it: of another process, and sampled."""
     return SpanContext(
-        place.trace, place.span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+        ids.trace, ids.span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
     )

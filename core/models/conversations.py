@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from core.lib.ids import public_id
+from core.lib.tokens import estimate
 from core.models.people import ChannelAccount, User
 
 
@@ -352,3 +353,13 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role}: {self.text[:60]}"
+
+    @property
+    def shown(self) -> str:
+        """Return the text that people see; ``text`` is that which the model is told."""
+        return str(self.data.get("said", self.text))
+
+    def tell_model(self, told: str) -> None:
+        """Let the model be told another text than people see; "" for none."""
+        self.data = {**self.data, "said": self.shown}
+        self.text, self.tokens = told, estimate(told) if told else 0

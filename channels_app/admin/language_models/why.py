@@ -50,7 +50,7 @@ def view(page: ThemedAdmin[Assistant], request: HttpRequest) -> HttpResponse:
 
 
 def explained(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what answers at a place, and why."""
+    """Return what answers a requester, and why."""
     person, account = data.get("person"), data.get("account")
     requester = assistants.Requester(
         user_id=person.pk if person is not None else 0,
