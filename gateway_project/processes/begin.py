@@ -12,6 +12,7 @@ from django.db import DatabaseError, connection
 
 from core import VERSION
 from gateway_project import databases
+from gateway_project.processes import garbage
 from gateway_project.processes.preflight import unfinished_restore
 
 logger = logging.getLogger(__name__)
@@ -26,7 +27,8 @@ def begin(name: str, **more: object) -> None:
     database that does not answer yet, or is older, the process starts and waits.
     """
     allow_many_files()
-    django.setup()
+    with garbage.held():
+        django.setup()
     from core.database import schema_version  # noqa: PLC0415 - needs the line above
     from core.files import storage  # noqa: PLC0415 - needs the line above
 

@@ -7,6 +7,7 @@ that no title contains words of the order ("Renewable energy, 4 slides in German
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from core.lib.languages import LANGUAGES, Language
 from core.lib.text import unquoted
@@ -131,17 +132,6 @@ AFTER = (
     r"(?=\s*(?:$|[.,;:!?)，。；、]|\b(?:for|with|and|about|on|please|of|mit|für|über|zu|bitte|und|pour|"
     r"avec|sur|s['’]il|para|con|sobre|por|y|per|su|com|e|et|à|dla|z|o|для|о|с|на|в|lütfen|voor|met|over)\b))"
 )
-SPOKEN = {
-    tag: re.compile(
-        rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|på|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
-        rf"(?:\s+(?:language|sprache|языке))?{AFTER}"
-        rf"|(?<![\w])(?:{names})(?=\s+{THING})"
-        rf"|(?:，|、|,)?(?:请|請)?(?:用|以|使用)(?:{names})(?:来|來)?|(?:{names})(?:で|로|으로)|"
-        rf"(?:باللغة\s+|بال?)(?:{names})|(?<!\w)(?:{names})\s+olarak",
-        re.IGNORECASE,
-    )
-    for tag, names in NAMES.items()
-}
 PEOPLE = (
     r"(?:(?:\w+[- ])?(?:children|kids|pupils|students|beginners|newcomers|members|investors|managers|"
     r"executives|directors|board|team|teams|customers|clients|teachers|parents|engineers|developers|"
@@ -267,9 +257,28 @@ def title_in(line: str, pattern: re.Pattern[str]) -> tuple[str, str]:
     return title(tidied(match["title"]), 120), without(line, match)
 
 
+@cache
+def spoken_in() -> dict[str, re.Pattern[str]]:
+    """Return the patterns of a language asked for by name, by its tag.
+
+    They take 0.2 s to compile, which each start of a process would pay.
+    """
+    return {
+        tag: re.compile(
+            rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|på|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
+            rf"(?:\s+(?:language|sprache|языке))?{AFTER}"
+            rf"|(?<![\w])(?:{names})(?=\s+{THING})"
+            rf"|(?:，|、|,)?(?:请|請)?(?:用|以|使用)(?:{names})(?:来|來)?|(?:{names})(?:で|로|으로)|"
+            rf"(?:باللغة\s+|بال?)(?:{names})|(?<!\w)(?:{names})\s+olarak",
+            re.IGNORECASE,
+        )
+        for tag, names in NAMES.items()
+    }
+
+
 def language_in(line: str) -> tuple[Language | None, str]:
     """Return the language requested by name, and the line without it."""
-    for tag, pattern in SPOKEN.items():
+    for tag, pattern in spoken_in().items():
         if match := pattern.search(line):
             return LANGUAGES[tag], without(line, match)
     return None, line
