@@ -1,8 +1,8 @@
 """Markdown and plain text as safe HTML for the page.
 
-One renderer (markdown-it, raw HTML off) and one sanitiser (nh3) for the whole web chat. Links are
-http, https, mailto or own files, open in a new tab and show their real host; external images are
-not loaded but shown as links.
+One renderer (markdown-it; of raw HTML only styles and breaks) and one sanitiser (nh3) for the whole
+web chat. Links are http, https, mailto or own files, open in a new tab and show their real host;
+external images are not loaded but shown as links.
 """
 
 import re
@@ -22,7 +22,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from core.lib.text import clean
-from core.markdown import mathml
+from core.markdown import mathml, tag_rule
 from core.markdown.literal_rule import address, literal
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
@@ -50,7 +50,7 @@ LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 TAGS: Final = frozenset(
     {"p", "br", "strong", "em", "s", "code", "pre", "h3", "h4", "h5", "h6", "ul", "ol", "li"}
     | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div"}
-    | {"input", "label"}
+    | {"input", "label", "u", "kbd", "mark", "sub", "sup"}
     | mathml.TAGS
 )
 ATTRIBUTES: Final = {
@@ -187,7 +187,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True})
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
-    parser.use(mathml.plugin)
+    parser.use(mathml.plugin).use(tag_rule.plugin)
     parser.inline.ruler.before("escape", "literal", literal)
     parser.inline.ruler.at("linkify", address)
     parser.linkify = _linkify()

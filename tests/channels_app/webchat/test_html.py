@@ -185,6 +185,32 @@ def test_raw_html_is_shown_and_not_obeyed() -> None:
     assert "&lt;script&gt;" in shown
 
 
+TAGS = {
+    "| a |\n|---|\n| x<br>y<br/>z |": "<td>x<br>\ny<br>\nz</td>",
+    "H<sub>2</sub>O, 10<sup>6</sup>": "<p>H<sub>2</sub>O, 10<sup>6</sup></p>",
+    "**H<sub>2</sub>O** <B>*b*</B>": "<strong>H<sub>2</sub>O</strong> <strong><em>b</em></strong>",
+    "<details>\n<summary>A</summary>\n\nb\n\n</details>": "<p><strong>A</strong></p>\n<p>b</p>",
+    "> [!NOTE]\n> Hi": "<p><strong>Note:</strong><br>\nHi</p>",
+    "> [!tip] Hi": "<p><strong>Tip:</strong> Hi</p>",
+    "[<b>a.org</b>](https://b.org)": '<span class="real-host">(b.org)</span>',
+    "`<br>` <b>a List<String>": "<p><code>&lt;br&gt;</code> &lt;b&gt;a List&lt;String&gt;</p>",
+}
+
+
+@pytest.mark.parametrize("text", TAGS)
+def test_t2_tags_and_alerts_that_models_write_are_shown_as_meant(text: str) -> None:
+    """As on the other channels; without attributes, and styles only in pairs."""
+    assert TAGS[text] in render(text)
+    assert render(text).count("<p>") <= 2
+
+
+def test_t2_tags_without_an_end_take_little_time() -> None:
+    started = time.process_time()
+    for each in ("<b>", "<b><i><u>", "<b>a</b", "[<b>", "<sub><b></sub>"):
+        render(each * 2000)
+    assert time.process_time() - started < 5
+
+
 def test_t4_markdown_becomes_headings_lists_tables_code_and_tasks() -> None:
     shown = render(
         "# Title\n\n- [x] done\n- [ ] open\n\n| a | b |\n|--:|:-:|\n| 1 | 2 |\n\n"
