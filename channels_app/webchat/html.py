@@ -22,8 +22,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from core.lib.text import clean
-from core.markdown import mathml, tag_rule
-from core.markdown.literal_rule import address, literal
+from core.markdown import literal_rule, mathml, tag_rule
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -179,7 +178,7 @@ def _host_note(text: str, href: str) -> str:
 
 @cache
 def _linkify() -> LinkifyIt:
-    return LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
+    return literal_rule.linker()
 
 
 @cache
@@ -187,10 +186,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True})
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
-    parser.use(mathml.plugin).use(tag_rule.plugin)
-    parser.inline.ruler.before("escape", "literal", literal)
-    parser.inline.ruler.at("linkify", address)
-    parser.linkify = _linkify()
+    parser.use(mathml.plugin).use(tag_rule.plugin).use(literal_rule.plugin)
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)

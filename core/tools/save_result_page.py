@@ -11,7 +11,6 @@ import nh3
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
-from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
@@ -19,8 +18,7 @@ from markdown_it.rules_core import StateCore
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
-from core.markdown import mathml, strip_outer_fence, tag_rule
-from core.markdown.literal_rule import address, literal
+from core.markdown import literal_rule, mathml, strip_outer_fence, tag_rule
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.tools import languages, phrases
@@ -151,10 +149,7 @@ def markdown() -> MarkdownIt:
     """
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
     parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin).use(tag_rule.plugin)
-    # Whole addresses only: README.md is no host.
-    parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
-    parser.inline.ruler.before("escape", "literal", literal)
-    parser.inline.ruler.at("linkify", address)
+    parser.use(literal_rule.plugin)
     parser.block.ruler.at("reference", definition)
     parser.core.ruler.push("boxes", draw_boxes)
     return parser

@@ -3,6 +3,8 @@
 import html
 import re
 import time
+from collections.abc import Callable
+from urllib.parse import unquote
 
 import pytest
 
@@ -202,6 +204,29 @@ def test_t2_tags_and_alerts_that_models_write_are_shown_as_meant(text: str) -> N
     """As on the other channels; without attributes, and styles only in pairs."""
     assert TAGS[text] in render(text)
     assert render(text).count("<p>") <= 2
+
+
+CJK = {
+    "**注意：**请看": "<strong>注意：</strong>请看",
+    "这是**“重要”**的*（斜）*体": "<strong>“重要”</strong>的<em>（斜）</em>体",
+    '이것은 **"중요"**합니다': '<strong>"중요"</strong>합니다',
+    "**`x`**の~~「y」~~は": "<strong><code>x</code></strong>の<s>「y」</s>は",
+    "**[链](https://e.com)**的": "</a></strong>的",
+    "**a:**b 2 * 3": "**a:**b 2 * 3",
+}
+
+
+@pytest.mark.parametrize("text", CJK)
+def test_t2_styles_begin_and_end_beside_cjk_text_as_on_other_channels(text: str) -> None:
+    assert CJK[text] in render(text)
+
+
+@pytest.mark.parametrize("shown", [render, render_plain])
+def test_an_address_ends_before_a_sign_of_a_cjk_text(shown: Callable[[str], str]) -> None:
+    said = "见 https://e.org/a，（https://e.org/b?c=1）。「https://e.org」https://e.org/页、"
+    found = re.findall('href="([^"]*)"', shown(said))
+    assert found[:3] == ["https://e.org/a", "https://e.org/b?c=1", "https://e.org"]
+    assert unquote(found[3]) == "https://e.org/页"
 
 
 def test_t2_tags_without_an_end_take_little_time() -> None:
