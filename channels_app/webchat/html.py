@@ -32,6 +32,8 @@ MAX_CHARACTERS: Final = 200_000
 MARKERS: Final = "[]*_`~!<>&(#|-+\n\\"
 MAX_MARKERS: Final = 12_000
 OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?")
+# Links that lead nowhere from a chat: only their text is shown. OpenAI's models know a sandbox.
+NOWHERE: Final = re.compile(r"#|\.{0,2}/|(?:sandbox|attachment):|[\w/.-]+\.[a-z]{1,5}(?:#|\Z)")
 HOST_IN_TEXT: Final = re.compile(
     r"((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
@@ -100,6 +102,11 @@ def is_allowed(href: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(HOST.fullmatch(parts.hostname or ""))
     except ValueError:
         return False
+
+
+def _is_link(href: str) -> bool:
+    """Return whether the parser reads a link: one that is shown, or whose text alone is."""
+    return is_allowed(href) or NOWHERE.match(href) is not None
 
 
 def real_host(*, text: str, href: str) -> str:
@@ -187,7 +194,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
     parser.use(mathml.plugin).use(tag_rule.plugin).use(literal_rule.plugin)
-    parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
+    parser.validateLink = _is_link  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("table_open", lambda *_: f"{TABLE_SCROLL}<table>\n")
@@ -234,7 +241,9 @@ def _rewrite(state: StateCore) -> None:
 
 
 def _inline(children: Sequence[Token]) -> Iterator[Token]:
-    """Turn images into links; add the real host after a link that names another address."""
+    """Turn images into links, and links that lead nowhere into text; add the real host after a link
+    that names another address.
+    """
     href, text, bare = "", "", False
     for token in children:
         if token.type == "image":
@@ -243,7 +252,10 @@ def _inline(children: Sequence[Token]) -> Iterator[Token]:
             continue
         if token.type == "link_open":
             href, text = str(token.attrs.get("href", "")), ""
+            href = href if is_allowed(href) else ""
             bare = token.info == "auto"
+        if token.type in {"link_open", "link_close"} and not href:
+            continue
         text += token.content
         if token.type == "text" and href and bare:
             token.content = shortened(token.content)
@@ -256,7 +268,7 @@ def _inline(children: Sequence[Token]) -> Iterator[Token]:
 def _image(token: Token, *, inside: bool) -> Iterator[Token]:
     source = str(token.attrs.get("src", ""))
     label = token.content or _host(source) or "image"
-    if inside or not source:
+    if inside or not is_allowed(source):
         yield _text(label)
         return
     attrs: dict[str, str | int | float] = {"href": source, "class": "image-link"}

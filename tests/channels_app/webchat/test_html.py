@@ -221,6 +221,11 @@ def test_t2_styles_begin_and_end_beside_cjk_text_as_on_other_channels(text: str)
     assert CJK[text] in render(text)
 
 
+def test_of_a_link_that_leads_nowhere_the_text_is_shown_as_on_other_channels() -> None:
+    said = "[**Intro**](#intro) [a](b/c.md) [d](sandbox:/mnt/x.pptx) ![e](f.png) f[0](x) <std::map>"
+    assert render(said) == "<p><strong>Intro</strong> a d e f[0](x) &lt;std::map&gt;</p>\n"
+
+
 @pytest.mark.parametrize("shown", [render, render_plain])
 def test_an_address_ends_before_a_sign_of_a_cjk_text(shown: Callable[[str], str]) -> None:
     said = "见 https://e.org/a，（https://e.org/b?c=1）。「https://e.org」https://e.org/页、"
