@@ -2,12 +2,14 @@
 
 POST /files?name=…       the raw bytes; cookie (from own pages only) or key → id
 GET  /files/<id>         an own file, signed in or with a key; otherwise 404; also DELETE
-GET  /files/out?token=…  anyone with the link; changed or expired 403, revoked 410
+GET  /files/out?token=…  anyone with the link; changed or expired 403, but for its own person who
+                         is signed in; revoked 410
 """
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -220,6 +222,10 @@ class Out(FileEndpoint):
         try:
             file = await in_thread(storage.opened, self.request.query("token"))
         except storage.BadLinkError as error:
+            own = await in_thread(own_behind, self.request)
+            if own is not None:
+                await self.deliver(own, subject=f"file:{own.user_id}")
+                return
             raise RefusedError(
                 403, format_lazy("{} {}", error.args[0], gettext_lazy("Ask for the file again."))
             ) from error
@@ -230,6 +236,16 @@ class Out(FileEndpoint):
         if self.request.method == "GET":
             await in_thread(count_open, file, self.request.address)
         await self.deliver(file, subject=f"link:{throttling.network_of(self.request.address)}")
+
+
+def own_behind(request: Request) -> StoredFile | None:
+    """Return the file that a link names, valid or not, for its own person who is signed in: the
+    pictures and links of old answers stay.
+    """
+    name = storage.named_by(f"/files/out?token={request.query('token')}")
+    with suppress(RefusedError):
+        return own_file(authenticated_user(request, writes=False), name)
+    return None
 
 
 def count_open(file: StoredFile, address: str) -> None:

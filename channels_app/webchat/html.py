@@ -1,8 +1,8 @@
 """Markdown and plain text as safe HTML for the page.
 
-One renderer (markdown-it, raw HTML off) and one sanitiser (nh3) for the whole web chat. Links are
-http, https, mailto or own files, open in a new tab and show their real host; external images are
-not loaded but shown as links.
+One renderer (markdown-it; of raw HTML only styles and breaks) and one sanitiser (nh3) for the whole
+web chat. Links are http, https, mailto or own files, open in a new tab and show their real host;
+external images are not loaded but shown as links.
 """
 
 import re
@@ -22,8 +22,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from core.lib.text import clean
-from core.markdown import mathml
-from core.markdown.literal_rule import address, literal
+from core.markdown import literal_rule, mathml, tag_rule
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -33,6 +32,8 @@ MAX_CHARACTERS: Final = 200_000
 MARKERS: Final = "[]*_`~!<>&(#|-+\n\\"
 MAX_MARKERS: Final = 12_000
 OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?")
+# Links that lead nowhere from a chat: only their text is shown. OpenAI's models know a sandbox.
+NOWHERE: Final = re.compile(r"#|\.{0,2}/|(?:sandbox|attachment):|[\w/.-]+\.[a-z]{1,5}(?:#|\Z)")
 HOST_IN_TEXT: Final = re.compile(
     r"((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
@@ -50,7 +51,7 @@ LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 TAGS: Final = frozenset(
     {"p", "br", "strong", "em", "s", "code", "pre", "h3", "h4", "h5", "h6", "ul", "ol", "li"}
     | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div"}
-    | {"input", "label"}
+    | {"input", "label", "u", "kbd", "mark", "sub", "sup"}
     | mathml.TAGS
 )
 ATTRIBUTES: Final = {
@@ -101,6 +102,11 @@ def is_allowed(href: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(HOST.fullmatch(parts.hostname or ""))
     except ValueError:
         return False
+
+
+def _is_link(href: str) -> bool:
+    """Return whether the parser reads a link: one that is shown, or whose text alone is."""
+    return is_allowed(href) or NOWHERE.match(href) is not None
 
 
 def real_host(*, text: str, href: str) -> str:
@@ -179,7 +185,7 @@ def _host_note(text: str, href: str) -> str:
 
 @cache
 def _linkify() -> LinkifyIt:
-    return LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
+    return literal_rule.linker()
 
 
 @cache
@@ -187,11 +193,8 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True})
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
-    parser.use(mathml.plugin)
-    parser.inline.ruler.before("escape", "literal", literal)
-    parser.inline.ruler.at("linkify", address)
-    parser.linkify = _linkify()
-    parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
+    parser.use(mathml.plugin).use(tag_rule.plugin).use(literal_rule.plugin)
+    parser.validateLink = _is_link  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("table_open", lambda *_: f"{TABLE_SCROLL}<table>\n")
@@ -238,7 +241,9 @@ def _rewrite(state: StateCore) -> None:
 
 
 def _inline(children: Sequence[Token]) -> Iterator[Token]:
-    """Turn images into links; add the real host after a link that names another address."""
+    """Turn images into links, and links that lead nowhere into text; add the real host after a link
+    that names another address.
+    """
     href, text, bare = "", "", False
     for token in children:
         if token.type == "image":
@@ -247,7 +252,10 @@ def _inline(children: Sequence[Token]) -> Iterator[Token]:
             continue
         if token.type == "link_open":
             href, text = str(token.attrs.get("href", "")), ""
+            href = href if is_allowed(href) else ""
             bare = token.info == "auto"
+        if token.type in {"link_open", "link_close"} and not href:
+            continue
         text += token.content
         if token.type == "text" and href and bare:
             token.content = shortened(token.content)
@@ -260,7 +268,7 @@ def _inline(children: Sequence[Token]) -> Iterator[Token]:
 def _image(token: Token, *, inside: bool) -> Iterator[Token]:
     source = str(token.attrs.get("src", ""))
     label = token.content or _host(source) or "image"
-    if inside or not source:
+    if inside or not is_allowed(source):
         yield _text(label)
         return
     attrs: dict[str, str | int | float] = {"href": source, "class": "image-link"}

@@ -95,6 +95,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "max_frame_bytes": settings.MAX_FRAME_BYTES,
+        "gateway_url": settings.GATEWAY_URL,
         "feedback": True,
         "modules": modules(),
         "language": interface_language.of_tag(user.language),

@@ -281,16 +281,12 @@ def inline(url: str, *, user_id: int) -> str | None:
 
 
 def named_by(url: str) -> str:
-    """Return the public id in a local address, ``/files/<id>`` or a link; "" for any other."""
-    public = url.removeprefix("/files/")
-    if public != url:
-        return public if is_public_id(public) else ""
-    token = url.removeprefix(f"{settings.GATEWAY_URL}/files/out?token=")
-    try:
-        file = opened(token) if token != url else None
-    except BadLinkError:
-        return ""
-    return file.public_id if file is not None else ""
+    """Return the public id in an address of a file here, ``/files/<id>`` or a link, also one that
+    has expired; "" for any other. It opens nothing: whose file it is must be checked.
+    """
+    path = url.removeprefix(settings.GATEWAY_URL)
+    public, _, _ = path.removeprefix("/files/").removeprefix("out?token=").partition(".")
+    return public if path.startswith("/files/") and is_public_id(public) else ""
 
 
 def adopt(made: Made, *, run: Run) -> StoredFile:

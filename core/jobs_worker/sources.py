@@ -7,12 +7,12 @@ topic of the request, what it quotes, the documents of the conversation, or the 
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
@@ -41,7 +41,7 @@ NOTHING = "Send me the document or the text, and ask again."
 PAGES = frozenset({"text/html", "application/xhtml+xml"})
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 NO_TEXT = ("image/", "audio/", "video/")
-HANDLE = re.compile(r"/files/([A-Za-z0-9_-]+)")
+HANDLE = re.compile(r"/files/(?:out\?token=)?([A-Za-z0-9_-]+)")
 # Words for all documents of a conversation, not only those that came last.
 ALL = re.compile(
     r"\b(?:all|each|every|alle|tod[oa]s|tous|toutes|tutti)\b|全部|所有|都|すべて|全て|모두",
@@ -87,7 +87,7 @@ class Chosen:
 async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
     """Return the source of a job. Raises PluginError."""
     given = named(parameters)
-    if given.address and not (given := await in_thread(own_link, job, given)).files:
+    if given.address:
         return await of_address(given.address, host)
     chosen = await in_thread(chosen_files, job, given)
     if chosen.rows:
@@ -112,10 +112,10 @@ def named(parameters: Mapping[str, Any]) -> Named:
     topic, source = ("" if asked.refers(each, is_order=False) else each for each in (topic, source))
     if names or not source:
         return Named(files=names, text=text, topic=topic)
-    if ADDRESS.fullmatch(source):
-        return Named(address=source, text=text, topic=topic)
     if handles := handles_in(source):
         return Named(files=handles, text=text, topic=topic)
+    if ADDRESS.fullmatch(source):
+        return Named(address=source, text=text, topic=topic)
     if is_public_id(source):
         return Named(files=[source], text=text, topic=topic)
     if is_text(source):
@@ -125,8 +125,8 @@ def named(parameters: Mapping[str, Any]) -> Named:
 
 
 def handles_in(source: str) -> list[str]:
-    """Return the handles in a source. Foreign addresses have such paths, too, and so have texts
-    that speak of paths: in a text only those count that can be one.
+    """Return the handles in a source, also in links of this gateway. Foreign addresses have such
+    paths, too, and so have texts that speak of paths: in a text only those count that can be one.
     """
     own = source.replace(f"{settings.GATEWAY_URL}/files/", " /files/")
     found = HANDLE.findall(ADDRESS.sub(" ", own))
@@ -135,23 +135,6 @@ def handles_in(source: str) -> list[str]:
 
 def is_text(source: str) -> bool:
     return len(source) > TOPIC_CHARACTERS or "\n" in source
-
-
-def own_link(job: Job, given: Named) -> Named:
-    """Return the user's own file for a link of this gateway."""
-    parts = urlsplit(given.address)
-    token = parse_qs(parts.query).get("token", [""])[0]
-    if not given.address.startswith(f"{settings.GATEWAY_URL}/files/"):
-        return given
-    try:
-        file = storage.opened(token) if token else None
-    except storage.BadLinkError:
-        file = None
-    mine = file is not None and file.user_id == job.run.user_id and file.revoked_at is None
-    # Without a token it is the address for those who are signed in.
-    shown = storage.named_by(given.address.removeprefix(settings.GATEWAY_URL))
-    public = file.public_id if file is not None and mine else shown
-    return replace(given, files=[public or "?"], address="")
 
 
 def of_topic(topic: str) -> Source:
@@ -278,11 +261,11 @@ def found(job: Job, name: str) -> StoredFile:
 
 
 def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None:
-    """Return the user's own file of a handle ("/files/<id>" or "<id>"), or the latest of that name
-    in this conversation.
+    """Return the user's own file of a handle ("/files/<id>" or "<id>") or of its link, expired or
+    not; or the latest of that name in this conversation.
     """
     own = StoredFile.objects.filter(user_id=user_id, revoked_at__isnull=True)
-    public = name.rpartition("/")[2]
+    public = storage.named_by(name) or name.rpartition("/")[2]
     row = own.filter(public_id=public).first() if is_public_id(public) else None
     return row or own.filter(session_id=session_id, name=name).order_by("id").last()
 

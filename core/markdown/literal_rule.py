@@ -1,8 +1,13 @@
-"""Rules for the parser of pages: one keeps as text what is text in every channel ([T2])."""
+"""Rules for the parser of pages: one keeps as text what is text in every channel, one lets styles
+begin and end beside CJK text as there ([T2]).
+"""
 
 import re
+from collections.abc import Callable
 
-from markdown_it.rules_inline import StateInline
+from linkify_it import LinkifyIt
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, emphasis, strikethrough
 from markdown_it.rules_inline.linkify import linkify
 
 from .emphasis import Run
@@ -12,6 +17,52 @@ from .words import Literals, apostrophe, end_of_run
 SCHEME = re.compile(r"(?:^|[^a-z0-9.+-])(https?|ftp)$", re.IGNORECASE)
 BEFORE = 6
 LONGEST = 1000  # characters in which an address shows that it is one
+# Signs of CJK texts, which addresses hold only encoded.
+SIGN = re.compile("[‘-‟…\u3000-〿！-／：-＠［-｀｛-･]")
+
+
+def plugin(parser: MarkdownIt) -> None:
+    """Let a parser follow them: ``MarkdownIt().use(plugin)``."""
+    parser.inline.ruler.before("escape", "literal", literal)
+    parser.inline.ruler.at("linkify", address)
+    parser.linkify = linker()
+    for name, rule in (("emphasis", emphasis), ("strikethrough", strikethrough)):
+        parser.inline.ruler.at(name, beside_cjk(rule.tokenize))
+
+
+def linker() -> LinkifyIt:
+    """Return the finder of addresses: whole ones (README.md is no host), which end before a sign of
+    a CJK text.
+    """
+    links = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
+    length_of = links.default_schemas["http:"]["validate"]
+
+    def validate(_: LinkifyIt, text: str, at: int) -> int:
+        end = at + int(length_of(text, at))
+        sign = SIGN.search(text, at, end)
+        return (sign.start() if sign else end) - at
+
+    links.add("http:", {"validate": validate})
+    return links
+
+
+def beside_cjk(
+    tokenize: Callable[[StateInline, bool], bool],
+) -> Callable[[StateInline, bool], bool]:
+    """Return the library's rule for markers, whose styles also open and close as in
+    :mod:`core.markdown.emphasis`: CommonMark leaves ``**注意：**请`` as it is.
+    """
+
+    def rule(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
+        start, known = state.pos, len(state.delimiters)
+        found = tokenize(state, silent)
+        if new := state.delimiters[known:]:
+            run = Run(state.src[start], start, state.pos, state.src)
+            for each in new:
+                each.open, each.close = each.open or run.opens, each.close or run.closes
+        return found
+
+    return rule
 
 
 def address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's

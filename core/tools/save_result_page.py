@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Literal
@@ -11,17 +11,14 @@ import nh3
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
-from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
-from markdown_it.token import Token
 
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
-from core.markdown import mathml, strip_outer_fence
-from core.markdown.literal_rule import address, literal
+from core.markdown import literal_rule, mathml, strip_outer_fence, tag_rule
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.tools import languages, phrases
@@ -41,7 +38,6 @@ TAGS = (
 # Elements whose text is no part of a page to read.
 UNSEEN = "script style title template noscript button select textarea iframe object"
 WRAPPED = re.compile(r"\s*`{3,}(?:markdown|md|html)\b", re.IGNORECASE)
-SHOWN_TAG = re.compile(r"</?(?:br|sub|sup|kbd|mark|u|b|i|s|em|strong|small) ?/?>", re.IGNORECASE)
 TAG = re.compile("<[^>]*>")
 BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
@@ -149,15 +145,11 @@ def unwrapped(page: Page) -> str:
 
 def markdown() -> MarkdownIt:
     """Return the CommonMark parser, with tables, strike-through and boxes of tasks; HTML in it is
-    text, but for the tags that Markdown has no signs for: ``<br>`` in a table, ``<sub>``.
+    text, but for breaks and styles.
     """
-    parser = MarkdownIt("commonmark", {"html": True, "linkify": True})
-    parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin)
-    # Whole addresses only: README.md is no host.
-    parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
-    parser.disable("html_block").add_render_rule("html_inline", shown_tag)
-    parser.inline.ruler.before("escape", "literal", literal)
-    parser.inline.ruler.at("linkify", address)
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
+    parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin).use(tag_rule.plugin)
+    parser.use(literal_rule.plugin)
     parser.block.ruler.at("reference", definition)
     parser.core.ruler.push("boxes", draw_boxes)
     return parser
@@ -168,12 +160,6 @@ def definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  
     if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
         return False
     return reference(state, start, end, silent)
-
-
-def shown_tag(_: object, tokens: Sequence[Token], at: int, *_more: object) -> str:
-    """Return a tag of HTML as it is, or as text."""
-    tag = tokens[at].content
-    return tag if SHOWN_TAG.fullmatch(tag) else html.escape(tag)
 
 
 def draw_boxes(state: StateCore) -> None:

@@ -22,8 +22,9 @@ def media(mail, body):  # Pictures and attachments, as data URLs.
         kind = part.get_content_type()
         if part is not body and not part.is_multipart() and (part.get_content_disposition() or kind.startswith("image/")):
             data = base64.b64encode(part.get_payload(decode=True) or b"").decode()
+            named = {"name": part.get_filename()[:250]} if part.get_filename() else {}
             picture = kind in ("image/png", "image/jpeg", "image/gif", "image/webp")
-            found["images" if picture else "files"].append(f"data:{kind};base64,{data}")
+            found["images" if picture else "files"].append({"url": f"data:{kind};base64,{data}", **named})
     return found
 
 def show(mail, urls):  # The pictures of an answer, below its text.

@@ -86,8 +86,9 @@ export function webUrl(address) {
   }
 }
 
-/** An address that leads to this gateway, or null. */
+/** An address that leads to this gateway, at the host where the page was opened, or null. */
 export function ownUrl(address) {
   const url = webUrl(address);
+  if (url?.origin === document.body.dataset.gateway) return new URL(url.pathname + url.search, location.href);
   return url?.origin === location.origin ? url : null;
 }

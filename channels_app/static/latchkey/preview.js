@@ -19,6 +19,10 @@ const LETTER = `[\\p{N}${SPACED}]`;
 // Names as __init__.py. The whole rule is in core/markdown/words.py; this is what is common.
 const NAMES = "all|call|class|dict|doc|enter|eq|exit|file|init|len|main|name|new|repr|slots|str|version";
 const DUNDER = `(?<![\\w.])__(?:(?:${NAMES})__(?![\\w*])|[a-zA-Z]\\w*?__(?=\\.\\w|[([]))`;
+// Tags of HTML, as in core/markdown/tag_rule.py.
+const SHOWN = { b: "strong", strong: "strong", summary: "strong", i: "em", em: "em", u: "u", ins: "u", s: "s", strike: "s", del: "s", code: "code", kbd: "kbd", mark: "mark", sub: "sub", sup: "sup" };
+const FOLDED = "</?details(?: open)?>(?=\\s*(?:<summary>|\\n|$))\\n?";
+const ALERT = /^\[!(note|tip|important|warning|caution)\]/i;
 const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;
 const CLOSES = `(?<!${LETTER}\\*+(?=${LETTER}))`;
 const INLINE = new RegExp(
@@ -31,6 +35,8 @@ const INLINE = new RegExp(
     "(?<!\\w)_(?=[^\\s_])(?<em2>[^_]*?[^\\s_])_(?!\\w)",
     "~~(?=\\S)(?<del>[^]*?\\S)~~",
     "!?\\[(?<label>[^\\]\\n]*)\\]\\((?<href>[^)\\s]*)\\)",
+    `<(?<tag>${Object.keys(SHOWN).join("|")})>(?<tagged>[^]*?)</\\k<tag>>`,
+    `(?<br><br\\s*/?>\\n?)|(?<folded>${FOLDED})`,
     "\\\\(?<escaped>[!-/:-@[-`{-~])",
   ].join("|"),
   "gu",
@@ -91,6 +97,9 @@ function piece(found, depth) {
   if (found.code !== undefined) return { type: "code", text: trimmedCode(found.code) };
   if (found.escaped !== undefined) return { type: "text", text: found.escaped };
   if (found.label !== undefined) return { type: "link", children: inside(found.label) };
+  if (found.tag !== undefined) return { type: SHOWN[found.tag], text: found.tagged, children: inside(found.tagged) };
+  if (found.br !== undefined) return { type: "br", children: [] };
+  if (found.folded !== undefined) return { type: "text", text: "" };
   if (found.del !== undefined) return { type: "del", children: inside(found.del) };
   const strong = found.strong ?? found.strong2;
   if (strong !== undefined) return { type: "strong", children: inside(strong) };
@@ -143,6 +152,7 @@ function readQuote(lines, at, depth) {
     inside.push(lines[next].replace(QUOTE, ""));
     next += 1;
   }
+  inside[0] = inside[0].replace(ALERT, (_, [first, ...rest]) => `**${first.toUpperCase()}${rest.join("").toLowerCase()}:**`);
   return [{ type: "quote", blocks: parseBlocks(inside.join("\n"), depth + 1) }, next];
 }
 

@@ -3,6 +3,8 @@
 import html
 import re
 import time
+from collections.abc import Callable
+from urllib.parse import unquote
 
 import pytest
 
@@ -183,6 +185,60 @@ def test_raw_html_is_shown_and_not_obeyed() -> None:
     assert "<script" not in shown
     assert "<b" not in shown.replace("<br", "")
     assert "&lt;script&gt;" in shown
+
+
+TAGS = {
+    "| a |\n|---|\n| x<br>y<br/>z |": "<td>x<br>\ny<br>\nz</td>",
+    "H<sub>2</sub>O, 10<sup>6</sup>": "<p>H<sub>2</sub>O, 10<sup>6</sup></p>",
+    "**H<sub>2</sub>O** <B>*b*</B>": "<strong>H<sub>2</sub>O</strong> <strong><em>b</em></strong>",
+    "<details>\n<summary>A</summary>\n\nb\n\n</details>": "<p><strong>A</strong></p>\n<p>b</p>",
+    "> [!NOTE]\n> Hi": "<p><strong>Note:</strong><br>\nHi</p>",
+    "> [!tip] Hi": "<p><strong>Tip:</strong> Hi</p>",
+    "[<b>a.org</b>](https://b.org)": '<span class="real-host">(b.org)</span>',
+    "`<br>` <b>a List<String>": "<p><code>&lt;br&gt;</code> &lt;b&gt;a List&lt;String&gt;</p>",
+}
+
+
+@pytest.mark.parametrize("text", TAGS)
+def test_t2_tags_and_alerts_that_models_write_are_shown_as_meant(text: str) -> None:
+    """As on the other channels; without attributes, and styles only in pairs."""
+    assert TAGS[text] in render(text)
+    assert render(text).count("<p>") <= 2
+
+
+CJK = {
+    "**注意：**请看": "<strong>注意：</strong>请看",
+    "这是**“重要”**的*（斜）*体": "<strong>“重要”</strong>的<em>（斜）</em>体",
+    '이것은 **"중요"**합니다': '<strong>"중요"</strong>합니다',
+    "**`x`**の~~「y」~~は": "<strong><code>x</code></strong>の<s>「y」</s>は",
+    "**[链](https://e.com)**的": "</a></strong>的",
+    "**a:**b 2 * 3": "**a:**b 2 * 3",
+}
+
+
+@pytest.mark.parametrize("text", CJK)
+def test_t2_styles_begin_and_end_beside_cjk_text_as_on_other_channels(text: str) -> None:
+    assert CJK[text] in render(text)
+
+
+def test_of_a_link_that_leads_nowhere_the_text_is_shown_as_on_other_channels() -> None:
+    said = "[**Intro**](#intro) [a](b/c.md) [d](sandbox:/mnt/x.pptx) ![e](f.png) f[0](x) <std::map>"
+    assert render(said) == "<p><strong>Intro</strong> a d e f[0](x) &lt;std::map&gt;</p>\n"
+
+
+@pytest.mark.parametrize("shown", [render, render_plain])
+def test_an_address_ends_before_a_sign_of_a_cjk_text(shown: Callable[[str], str]) -> None:
+    said = "见 https://e.org/a，（https://e.org/b?c=1）。「https://e.org」https://e.org/页、"
+    found = re.findall('href="([^"]*)"', shown(said))
+    assert found[:3] == ["https://e.org/a", "https://e.org/b?c=1", "https://e.org"]
+    assert unquote(found[3]) == "https://e.org/页"
+
+
+def test_t2_tags_without_an_end_take_little_time() -> None:
+    started = time.process_time()
+    for each in ("<b>", "<b><i><u>", "<b>a</b", "[<b>", "<sub><b></sub>"):
+        render(each * 2000)
+    assert time.process_time() - started < 5
 
 
 def test_t4_markdown_becomes_headings_lists_tables_code_and_tasks() -> None:

@@ -120,6 +120,17 @@ async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, a
     assert page.opens == 0
 
 
+async def test_l4_an_expired_link_opens_for_its_own_person(page: StoredFile, ada: User) -> None:
+    """The pictures of an old chat, and its links, stay."""
+    eve = await transactions.in_thread(lambda: User.objects.create(username="eve"))
+    old = query_of(page, now=time.time() - 8 * storage.DAY_SECONDS)
+    ours, hers = [await transactions.in_thread(cookie, each) for each in (ada, eve)]
+    assert (await ask("/files/out", old, cookie=ours))[::2] == (200, b"<h1>Hi</h1>")
+    assert (await ask("/files/out", old, cookie=hers))[0] == 403
+    assert await transactions.in_thread(storage.revoke, page)
+    assert (await ask("/files/out", old, cookie=ours))[0] == 403
+
+
 async def test_l4_a_revoked_link_is_410_and_a_deleted_file_404(page: StoredFile) -> None:
     query = query_of(page)
     assert await transactions.in_thread(storage.revoke, page)

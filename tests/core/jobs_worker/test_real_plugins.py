@@ -231,6 +231,8 @@ WAYS: dict[str, Callable[[StoredFile], dict[str, Any]]] = {
     "a handle": lambda file: {"source": f"/files/{file.public_id}"},
     "a bare id": lambda file: {"source": file.public_id},
     "a link of the gateway": lambda file: {"source": storage.link(file)},
+    "a link with words": lambda file: {"source": f"Point 3 of {storage.link(file)} shorter"},
+    "links in a list": lambda file: {"files": [storage.link(file)]},
     "its address for those signed in": lambda file: {
         "source": f"{settings.GATEWAY_URL}/files/{file.public_id}"
     },

@@ -333,11 +333,14 @@ def test_l5_another_users_upload_is_not_readable(worker: Worker, script: Any, sa
     assert "hers" not in run.result["text"]
 
 
+@pytest.mark.parametrize("is_link", [False, True])
 def test_l5_document_read_gives_parts_that_fit(
-    worker: Worker, script: Any, say: Say, ada: User
+    is_link: bool, worker: Worker, script: Any, say: Say, ada: User
 ) -> None:
+    """A link, all that an answer shows of a finished file, names it also when it has expired."""
     stored = storage.keep(user=ada, name="long.pdf", content=papers.pdf(["Rain. " * 300] * 30))
-    steps = [{"tool": "document_read", "arguments": {"file": f"/files/{stored.public_id}"}}]
+    name = storage.link(stored, now=1.0) if is_link else f"/files/{stored.public_id}"
+    steps = [{"tool": "document_read", "arguments": {"file": name}}]
     script(
         [
             {"match": "", "after_tool": True, "steps": [{"text": "Read."}]},

@@ -285,7 +285,7 @@ def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
         (
             "# A\n\nb<br>H<sub>2</sub>O List<String> <a href='//x'>",
             False,
-            "<h1>A</h1>\n<p>b<br>H<sub>2</sub>O List&lt;String&gt; &lt;a href='//x'&gt;</p>",
+            "<h1>A</h1>\n<p>b<br>\nH<sub>2</sub>O List&lt;String&gt; &lt;a href='//x'&gt;</p>",
         ),
         ("# A\n\n10*20*30 = 6000", False, "<h1>A</h1>\n<p>10*20*30 = 6000</p>"),
         (

@@ -57,8 +57,15 @@ test("inline marks", () => {
   assert.equal(inline("و`a` ה**ב** و*ب*"), "و<code>a</> ה<strong>ב</> و<em>ب</>");
 });
 
+test("tags that models write are styles and breaks", () => {
+  assert.equal(inline("H<sub>2</sub>O <b>a <i>b</i></b> <code>c</code>"), "H<sub>2</>O <strong>a <em>b</></> <code>c</>");
+  assert.deepEqual(parseInline("a<br>b<br />\nc").map((piece) => piece.type), ["text", "br", "text", "br", "text"]);
+  assert.equal(inline("<details>\n<summary>More</summary>\nb\n</details>"), "<strong>More</>\nb\n");
+  assert.equal(parseBlocks("> [!WARNING]\n> Hot")[0].blocks[0].text, "**Warning:**\nHot");
+});
+
 test("what is no mark stays as it is", () => {
-  for (const text of ["2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!", "the __init__.py file", "call __init__ and __new__", "obj.__dict__[0]", "f.__x__", "can`t and won`t"]) {
+  for (const text of ["<b>open", "<details> here", "List<String>", "<b onclick=x>y</b>", "2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!", "the __init__.py file", "call __init__ and __new__", "obj.__dict__[0]", "f.__x__", "can`t and won`t"]) {
     assert.equal(inline(text), text);
   }
 });
@@ -88,7 +95,7 @@ test("settling goes on from where it was", () => {
 });
 
 test("no text breaks it, and none takes long", () => {
-  const marks = ["[", "*", "_", "`", ">", "- ", "1. ", "#", "|", "~", "[a](", "**a", "*a_", "\n", " ", "> - ", "\\"];
+  const marks = ["[", "*", "_", "`", ">", "- ", "1. ", "#", "|", "~", "[a](", "**a", "*a_", "\n", " ", "> - ", "\\", "<b>", "<br", "<details>"];
   for (const mark of marks) {
     const text = mark.repeat(Math.ceil(20_000 / mark.length));
     const started = performance.now();

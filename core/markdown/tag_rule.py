@@ -1,0 +1,76 @@
+"""Rules for the parser of pages: styles that models write in HTML, and alerts ([T2])."""
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+
+from .document import ALERT
+
+# The element that shows each tag.
+SHOWN = {
+    "b": "strong", "strong": "strong", "summary": "strong", "i": "em", "em": "em", "u": "u",
+    "ins": "u", "s": "s", "strike": "s", "del": "s", "code": "code", "kbd": "kbd", "mark": "mark",
+    "sub": "sub", "sup": "sup",
+}  # fmt: skip
+TAG = re.compile(
+    rf"<(?:(?P<style>{'|'.join(SHOWN)})>|(?P<break>br)\s*/?>\n?"
+    r"|/?details(?: open)?>(?=\s*(?:<summary>|\n|\Z))\n?)",
+    re.IGNORECASE,
+)
+LONGEST = 2000  # characters between two tags: each tag without an end is searched for
+
+
+def plugin(parser: MarkdownIt) -> None:
+    """Let a parser read them: ``MarkdownIt().use(plugin)``."""
+    parser.inline.ruler.before("autolink", "tag", tag)
+    parser.core.ruler.before("inline", "alerts", alerts)
+    parser.core.ruler.after("inline", "hide_empty", hide_empty)
+
+
+def tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
+    """Show a tag of HTML without attributes: a break, a style that ends in the same paragraph; not
+    where something is folded. Any other stays text.
+    """
+    found = TAG.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if found["style"]:
+        return style(state, found, silent=silent)
+    if found["break"] and not silent:
+        state.push("hardbreak", "br", 0)
+    state.pos = found.end()
+    return True
+
+
+def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
+    closing = f"</{found['style']}>"
+    end, most = state.src.find(closing, found.end(), found.end() + LONGEST), state.posMax
+    if not 0 <= end <= most - len(closing):
+        return False
+    if not silent:
+        name = SHOWN[found["style"].lower()]
+        state.push("tag_open", name, 1)
+        state.pos, state.posMax = found.end(), end
+        state.md.inline.tokenize(state)
+        state.posMax = most
+        state.push("tag_close", name, -1)
+    state.pos = end + len(closing)
+    return True
+
+
+def alerts(state: StateCore) -> None:
+    """Let the first paragraph of a quote that begins ``[!NOTE]`` begin with **Note:**."""
+    for quote, _, paragraph in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        found = ALERT.match(paragraph.content) if quote.type == "blockquote_open" else None
+        if found is not None:
+            rest = paragraph.content[found.end() :]
+            paragraph.content = f"**{found[1].capitalize()}:**{found[2] or ' '}{rest}"
+
+
+def hide_empty(state: StateCore) -> None:
+    """Leave out the paragraphs that held tags of folded parts alone."""
+    for before, text, after in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        if before.type == "paragraph_open" and not text.children:
+            before.hidden = after.hidden = True
