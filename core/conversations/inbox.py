@@ -159,6 +159,8 @@ class Draft:
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
     """Return the message that was already stored for the same update or platform message."""
+    if not draft.may_come_twice:
+        return None
     rows = InboundMessage.objects.filter(account=draft.account)
     # Two queries that repeat the conditions of their partial indexes: anything else reads every
     # message that the account ever had.

@@ -327,8 +327,10 @@ def is_of_earlier_conversation(run: Run) -> bool:
     """Return whether a new conversation has begun since a run paused with which this one goes on:
     its answer comes between the messages of the new one.
     """
+    if not run.options.get("continues"):
+        return False
     begun = ChatSession.objects.filter(id=run.session_id, history_from__gt=run.history_from)
-    return bool(run.options.get("continues")) and begun.exists()
+    return begun.exists()
 
 
 def wake_next(session_id: int) -> None:
