@@ -39,8 +39,6 @@ from core.signals import wakeups
 logger = logging.getLogger(__name__)
 
 JUST_NOW = timedelta(seconds=1)
-# The option of a denied message with the answer to its sender, for repeated requests.
-SAID = "said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +218,9 @@ def take_code(
     """
     typed = type_code(draft=draft, code=command.argument, now=now)
     decisions.replay(typed.held)
-    options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
+    options = draft.options
+    if command.in_response:
+        options = {**options, "said": typed.words}
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
     return hidden, dataclasses.replace(command, said=typed.words, is_spent=typed.spent)
 
@@ -391,7 +391,7 @@ def waits_for_sender(message: InboundMessage) -> bool:
 
 def refused_again(message: InboundMessage) -> Receipt:
     """Return the receipt of a repeated message of a denied sender: only the reason."""
-    said = str(message.options.get(SAID, "")) if waits_for_sender(message) else ""
+    said = message.options.get("said", "") if waits_for_sender(message) else ""
     return Receipt("denied", message=message, said=said)
 
 

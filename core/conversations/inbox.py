@@ -22,7 +22,7 @@ from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
-from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, RunOptions, User
 from core.signals import wakeups
 
 TITLE_CHARACTERS = 60
@@ -140,7 +140,7 @@ class Draft:
     message_id: str = ""
     text: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
+    options: RunOptions = field(default_factory=RunOptions)
     raw: bytes = b""
     via_key: int = 0
     repeat: RepeatKey | None = None

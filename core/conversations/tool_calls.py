@@ -24,7 +24,7 @@ from core.database import transactions
 from core.database.queries import Instances, Param, Values
 from core.database.transactions import atomic_write
 from core.lib.ids import public_id
-from core.models import McpServer, McpSignIn, Run, RunPause, ToolCall, ToolGrant
+from core.models import McpServer, McpSignIn, Run, RunOptions, RunPause, ToolCall, ToolGrant
 from core.providers import catalogue
 from core.providers.base import ChatMessage
 from core.signals import wakeups
@@ -276,11 +276,12 @@ def following(run: Run) -> Run:
     )
 
 
-def options_of(run: Run) -> dict[str, Any]:
+def options_of(run: Run) -> RunOptions:
     """Return the options of the run that goes on with a paused one: without a client's own tools,
     whose response has ended: a call of one would leave no answer.
     """
-    options = {name: value for name, value in run.options.items() if name != "tools"}
+    options = run.options.copy()
+    options.pop("tools", None)
     given = options.get("model_options") or {}
     if "tool_choice" in given:
         left = {name: value for name, value in given.items() if name != "tool_choice"}

@@ -376,9 +376,14 @@ TARGETS = (
     Target(
         "bounds of media",
         "channels_app/intake/media.py",
-        ("tests/channels_app/intake/test_media_bounds.py",),
-        "MEGABYTE waits data_url is_picture stored_of uploaded copied sizes_to_keep digest_of "
-        "sent_files from_data_url fetch check_size",
+        ("tests/channels_app/worker/test_media_bounds.py",),
+        "sizes_to_keep waits data_url is_picture digest_of sent_files",
+    ),
+    Target(
+        "bounds of files of media",
+        "channels_app/worker/media_files.py",
+        ("tests/channels_app/worker/test_media_bounds.py",),
+        "MEGABYTE stored_of uploaded copied from_data_url fetch check_size",
     ),
     Target(
         "what browsers wait for",
