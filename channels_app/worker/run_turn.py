@@ -273,9 +273,9 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
         return
     scheduled = run.options.get("schedule") or {}
     for line in media.refusals(run):
-        turn.note(phrases.in_language(line, languages.of_request(said)))
+        turn.output.note(phrases.in_language(line, languages.of_request(said)))
     for line in scheduled.get("lines", ()):
-        turn.note(line)
+        turn.output.note(line)
 
 
 async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
@@ -295,7 +295,7 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     except AWAY:  # the answer is whole: the log waits for the database
         return
     line = SUBSTITUTE.format(substitute.label)
-    turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
+    turn.output.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
 
 
 def was_substituted(run: Run) -> bool:

@@ -161,8 +161,14 @@ TARGETS = (
             "tests/core/agent/test_loop_edges.py",
             "tests/core/providers/test_returned.py",
         ),
-        "Turn._ask_with_patience Turn._said_anything Turn._tell_retry Turn._ask Turn._start_over "
-        "Turn._cut Turn._fitting Turn._take",
+        "Turn._ask_with_patience Turn._said_anything Turn._ask Turn._start_over Turn._cut "
+        "Turn._fitting Turn._take",
+    ),
+    Target(
+        "output of a turn",
+        "core/agent/output.py",
+        ("tests/core/agent/test_loop.py", "tests/core/agent/test_loop_edges.py"),
+        "Output.retry Output.start_over",
     ),
     Target(
         "the bound of an answer",
