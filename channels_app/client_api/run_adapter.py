@@ -292,7 +292,7 @@ class RunAdapter(ABC, Generic[Frame]):
 
     def _count(self, frames: list[Frame], *, are_counted: bool = True) -> Numbered[Frame]:
         """Return frames with their numbers, after those before all others."""
-        found = self.opened() if frames else []
+        found: Numbered[Frame] = [] if self._has_begun or not frames else self.opened()
         for frame in frames:
             if are_counted:
                 self.number += self.advance(frame)

@@ -92,10 +92,8 @@ def receive_personal(
             session = inbox.own_session(user=user, session_id=session_id, rows=rows)
             if session is None:
                 return Receipt("unknown_session")
-        if not session_id:
-            duplicate = inbox.find_duplicate(draft)
-            if duplicate is not None:
-                return repeated(duplicate, draft)
+        elif (duplicate := inbox.find_duplicate(draft)) is not None:
+            return repeated(duplicate, draft)
         if session is None:
             session = inbox.open_session(
                 user=user, account=draft.account, chat=draft.chat, thread=draft.thread
@@ -128,6 +126,10 @@ def receive_sender(
     command: slash_commands.Command | None = None,
 ) -> Receipt:
     """Accept a message of a sender that a platform or a bridge names: the rule decides [A1].
+
+        allowed ───────────────────────────────────────► the session hears it, or obeys a command
+        not listed, with the code of a link ─► the code is tried ─► the rule again
+        denied ─► held, and the owner is asked; the rule again if that was decided meanwhile
 
     ``command``: the command in it, if any, which counts without files; an unknown sender's is held
     like any text. The rule comes before the search for a duplicate: an idempotency key must tell

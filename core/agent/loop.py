@@ -16,7 +16,7 @@ A turn keeps its output: a cancelled one is answered with the part that exists.
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -105,7 +105,7 @@ class Turn:
 
     messages: list[ChatMessage]
     provider: Provider
-    emit: Callable[[Message], None]
+    emit: InitVar[Callable[[Message], None]]
     context: ToolContext
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
@@ -137,8 +137,8 @@ class Turn:
     _thoughts: list[str] = field(default_factory=list)
     _sealed: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.output = Output(self.emit)
+    def __post_init__(self, emit: Callable[[Message], None]) -> None:
+        self.output = Output(emit)
         self._own_from = len(self.messages)
         self.messages += self.kept
 
@@ -482,7 +482,7 @@ class Turn:
         )
         result = await self._result(call)
         waits = self._waits_for(result) is not None
-        self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok, waits=waits))
+        self.output.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok, waits=waits))
         return result
 
     async def _result(self, call: Call) -> ToolResult:
@@ -523,7 +523,7 @@ class Turn:
         """Show the line of a call, and make it; None when there was no result in time."""
         line = tool.progress(arguments)
         if line:
-            self.emit(progress(self._in_their_language(line), tool=tool.name))
+            self.output.emit(progress(self._in_their_language(line), tool=tool.name))
         return await result_within(tool, arguments, replace(self.context, tool_call_id=call.id))
 
     def _waits_for(self, result: ToolResult) -> SignInWanted | None:

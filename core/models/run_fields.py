@@ -5,7 +5,7 @@ is no key. ``InboundMessage.options`` has the options of the run that the messag
 from typing import Any, TypedDict
 
 
-class ScheduleOptions(TypedDict):
+class ScheduleOptions(TypedDict, total=False):
     """The schedule that a run carries out: its public id, and sentences for above the answer."""
 
     id: str
