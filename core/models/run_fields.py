@@ -48,8 +48,11 @@ class Route(TypedDict, total=False):
     thread: str
     reply_to: str  # the platform's id of the last message; "" for none
     acks: list[str]  # the platform's ids of all messages
-    # Each has ``kind``, and one of ``remote`` (the platform's handle), ``upload`` (the public id of
-    # a file), ``url``. In words, it has ``text`` and ``file`` (the public id): ``worker.media``.
+    # As the sender says: ``kind``, ``mime``, ``name``, ``size``, ``duration``. One of ``remote``
+    # (the platform's handle), ``upload`` (a file's public id), ``url``. ``quoted``: whose message
+    # has it; ``place``: where it stands in the client's ``messages``. Once looked at
+    # (``channels_app.worker.media``): ``text``, ``file`` (public id), ``seen`` (its picture goes to
+    # the model), ``refused`` (why it was not stored).
     media: list[dict[str, Any]]
     history_from: int  # that of the session then
     trace: str  # in hex; without it, it follows from the run's public id
