@@ -1,7 +1,7 @@
 """The inbox: accepted messages are stored, deduplicated, batched, and become runs.
 
-    store_waiting ─► a batch (``ChatSession.flush_at``) ─flush_due, flush_before, flush─► start_run
-    a message that waits for no more ───────────────────────────────────────────────────────▲
+store_waiting ─► a batch (``ChatSession.flush_at``) ─flush_due, flush_before, flush─► start_run
+a message that waits for no more ───────────────────────────────────────────────────────▲
 """
 
 import hashlib
