@@ -494,28 +494,32 @@ class Turn:
             return ToolResult(arguments, ok=False)
         was_allowed = any(each.id == call.id for each in self.allowed)
         is_recorded = tool.recorded or not tool.idempotent or was_allowed
-        within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
-        late = ToolResult(f"Error: no result {within}.", ok=False)
         if self.approvals is None or not is_recorded:
-            return await self._run_tool(tool, call, arguments) or late
-        row = await self.approvals.begin(tool, call.id, call.arguments)
-        if row.state == ToolCall.State.STARTED:
-            result = await self._run_tool(tool, call, arguments)
-            if result is None and tool.idempotent:
-                result = late
-            await self.approvals.end(row, result)
-            if result is not None:
-                return result
-        result, line = result_of(row)
-        if not line:
-            return result
-        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
+            return await self._run_tool(tool, call, arguments) or too_late(tool)
+        return await self._recorded(self.approvals, tool, call, arguments)
 
     def _arguments(self, call: Call) -> dict[str, Any] | str:
         """Return the arguments of a call, or what is wrong with them: a limit may have cut them."""
         arguments = arguments_of(call)
         is_broken = isinstance(arguments, str) or not arguments
         return CUT_CALL if is_broken and self.finish_reason == "length" else arguments
+
+    async def _recorded(
+        self, approvals: Approvals, tool: Tool, call: Call, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """Make a call that is recorded, unless it was denied, is over, or may have happened."""
+        row = await approvals.begin(tool, call.id, call.arguments)
+        if row.state == ToolCall.State.STARTED:
+            result = await self._run_tool(tool, call, arguments)
+            if result is None and tool.idempotent:
+                result = too_late(tool)
+            await approvals.end(row, result)
+            if result is not None:
+                return result
+        result, line = result_of(row)
+        if not line:
+            return result
+        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
 
     async def _run_tool(
         self, tool: Tool, call: Call, arguments: dict[str, Any]
@@ -558,3 +562,9 @@ class Turn:
             self._was_shown = True
         for message in result.messages:
             self.context.send(message)
+
+
+def too_late(tool: Tool) -> ToolResult:
+    """Return the result of a call that had none in time."""
+    within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
+    return ToolResult(f"Error: no result {within}.", ok=False)
