@@ -119,7 +119,7 @@ class Turn:
     approvals: Approvals | None = None
     kept: list[ChatMessage] = field(default_factory=list)
     allowed: list[Call] = field(default_factory=list)
-    # What it leaves.
+    # The results of the turn.
     output: Output = field(init=False)
     questions: list[Asked] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)

@@ -24,7 +24,7 @@ class RunOptions(TypedDict, total=False):
     client_context: str  # for the instructions
     # A bridge's words, which its callback gets back; in runs of old versions, the client's context.
     context: str
-    # The gateway's: what a run carries out, or goes on with (the primary key of a paused run).
+    # The gateway's: a run carries out a schedule, or goes on with a paused run (its primary key).
     schedule: ScheduleOptions
     continues: int
     resumed_by_client: int  # the paused run, where the client of this one answered its question
