@@ -314,7 +314,8 @@ def kept_for(run: Run) -> Kept:
     before = RunPause.objects.filter(run_id=paused).first() if paused else None
     if before is None:
         return Kept(made=made)
-    asked = list(ToolCall.objects.filter(run_id=paused, expires_at__isnull=False).order_by("id"))
+    rows = ToolCall.objects.filter(run_id=before.run_id, expires_at__isnull=False)
+    asked = list(rows.order_by("id"))
     edited = {each.call_id: each.arguments for each in asked if each.edited}
     return Kept([with_arguments(each, edited) for each in before.messages], asked, made)
 

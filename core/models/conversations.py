@@ -1,6 +1,6 @@
 """Sessions, runs and their events, received messages, and the transcript."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q
@@ -108,8 +108,8 @@ class Run(models.Model):
     )
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+", db_index=False)
     origin = models.CharField(max_length=64, help_text="The channel it came through.")
-    route: "models.JSONField[Route, Route]" = models.JSONField(default=dict)
-    options: "models.JSONField[RunOptions, RunOptions]" = models.JSONField(
+    route: "models.JSONField[Any, Route]" = models.JSONField(default=dict)
+    options: "models.JSONField[Any, RunOptions]" = models.JSONField(
         default=dict, help_text="Options of the client for the agent."
     )
     via_key = models.PositiveBigIntegerField(default=0, db_default=0)
@@ -256,7 +256,7 @@ class InboundMessage(models.Model):
     media = models.JSONField(default=list)
     media_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
     via_key = models.PositiveBigIntegerField(default=0, db_default=0)
-    options: "models.JSONField[RunOptions, RunOptions]" = models.JSONField(default=dict)
+    options: "models.JSONField[Any, RunOptions]" = models.JSONField(default=dict)
     raw = models.BinaryField(blank=True, default=b"")
     state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
     ack = models.CharField(max_length=8, choices=Ack.choices, blank=True)
