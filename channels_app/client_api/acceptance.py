@@ -23,7 +23,7 @@ from channels_app.rendering.links import Links
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
-from core.models import ChannelAccount, Run
+from core.models import ChannelAccount, Run, RunOptions
 
 ORIGIN = sessions.ORIGIN
 # Fields that say how an answer is delivered: a repeated request may change them.
@@ -46,7 +46,7 @@ class Ask:
     tools: list[Json] = field(default_factory=list)
     options: Json = field(default_factory=dict)
     user: str = ""
-    more: Json = field(default_factory=dict)
+    more: RunOptions = field(default_factory=RunOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +74,14 @@ class Said:
 
     text: str
     media: list[Json]
-    options: Json
+    options: RunOptions
 
     @classmethod
     def of(cls, ask: Ask) -> "Said":
         """Take a request apart; the documents in its messages become media."""
         text = chat_messages.last_said(ask.messages)
         media = chat_messages.take_files(ask.messages, keeps_places=ask.sends_history)
-        options: Json = {"tools": ask.tools, "model_options": ask.options, **ask.more}
+        options: RunOptions = {"tools": ask.tools, "model_options": ask.options, **ask.more}
         if ask.sends_history:
             options["messages"] = ask.messages
         else:

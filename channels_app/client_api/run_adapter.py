@@ -166,12 +166,13 @@ class RunAdapter(ABC, Generic[Frame]):
         """Return the frames that one event adds, each with its number."""
         if self.has_ended:
             return []
-        goes_on = self._error is not None and event.get("type") not in ("event", "error")
-        steps = [self._goes_on()] if goes_on else []
+        found: Numbered[Frame] = []
+        if self._error is not None and event.get("type") not in ("event", "error"):
+            found += self._count(self._past_error())
         for message, settled in self._transcript.read(event):
             if not self.has_ended:
-                steps.append(self._message(message, settled=settled))
-        return self._count(steps)
+                found += self._message(message, settled=settled)
+        return found
 
     def opened(self) -> Numbered[Frame]:
         """Return the frames before all others, with their numbers, for a stream that begins before
@@ -180,7 +181,7 @@ class RunAdapter(ABC, Generic[Frame]):
         if self._has_begun:
             return []
         self._has_begun = True
-        return self._count([(1, self.begin())])
+        return self._count(self.begin())
 
     def close(self) -> list[Frame]:
         """Return the frames that end a stream whose log stops without a ``stream_end``; else
@@ -188,9 +189,11 @@ class RunAdapter(ABC, Generic[Frame]):
         """
         if self.has_ended:
             return []
-        steps = [self._message(each, settled=True) for each, _ in self._transcript.close()]
-        steps.append(self._end({"status": "error" if self._error else "completed"}))
-        return [frame for _, frame in self._count(steps)]
+        found: Numbered[Frame] = []
+        for message, _ in self._transcript.close():
+            found += self._message(message, settled=True)
+        found += self._count(self._end({"status": "error" if self._error else "completed"}))
+        return [frame for _, frame in found]
 
     def begin_again(self) -> None:
         """Send the texts that follow in full, after a notice."""
@@ -287,29 +290,24 @@ class RunAdapter(ABC, Generic[Frame]):
         self._once.add(key)
         return True
 
-    def _count(self, steps: list[tuple[int, list[Frame]]]) -> Numbered[Frame]:
-        """Number the frames of ``steps``: pairs of what a frame without a text counts, and
-        frames.
-        """
-        if not self._has_begun and any(frames for _, frames in steps):
-            self._has_begun = True
-            steps = [(1, self.begin()), *steps]
-        found: Numbered[Frame] = []
-        for weight, frames in steps:
-            for frame in frames:
-                if weight:
-                    self.number += self.advance(frame)
-                found.append((self.number, frame))
+    def _count(self, frames: list[Frame], *, are_counted: bool = True) -> Numbered[Frame]:
+        """Return frames with their numbers, after those before all others."""
+        found: Numbered[Frame] = [] if self._has_begun or not frames else self.opened()
+        for frame in frames:
+            if are_counted:
+                self.number += self.advance(frame)
+            found.append((self.number, frame))
         return found
 
-    def _goes_on(self) -> tuple[int, list[Frame]]:
+    def _past_error(self) -> list[Frame]:
+        """Return the frames of an error that did not end the run."""
         error, self._error = self._error, None
-        return 1, self.harmless_error(error) if error is not None else []
+        return self.harmless_error(error) if error is not None else []
 
-    def _message(self, message: Message, *, settled: bool) -> tuple[int, list[Frame]]:
+    def _message(self, message: Message, *, settled: bool) -> Numbered[Frame]:
         if isinstance(message, LoadingMessage):
-            return 0, self.progress(message, settled=settled)
-        return 1, self._frames(message, settled=settled)
+            return self._count(self.progress(message, settled=settled), are_counted=False)
+        return self._count(self._frames(message, settled=settled))
 
     def _frames(self, message: Message, *, settled: bool) -> list[Frame]:
         match message:
@@ -382,7 +380,7 @@ class RunAdapter(ABC, Generic[Frame]):
             case "message_start" | "message_end" | "block_start" | "block_end":
                 return []
             case "stream_end":
-                return self._end(data)[1]
+                return self._end(data)
         return self.event(message)
 
     def _tool_end(self, data: Mapping[str, object]) -> list[Frame]:
@@ -392,15 +390,15 @@ class RunAdapter(ABC, Generic[Frame]):
         self._running.remove(call_id)
         return self.own_result(call_id, data)
 
-    def _end(self, data: Mapping[str, object]) -> tuple[int, list[Frame]]:
+    def _end(self, data: Mapping[str, object]) -> list[Frame]:
         self.has_ended = True
         if data.get("status") == "error":
             self.failure = self._failure(data)
-            return 1, self.fail(self.failure)
+            return self.fail(self.failure)
         if data.get("status") == "completed" and any(
             sent != content for sent, content in (self._json or {}).values()
         ):
-            return 1, self._void()
+            return self._void()
         reason = str(data.get("finish_reason"))
         end = End(
             is_cancelled=data.get("status") == "cancelled",
@@ -408,8 +406,7 @@ class RunAdapter(ABC, Generic[Frame]):
             usage=Usage.of(data),
             data=data,
         )
-        _, frames = self._goes_on()
-        return 1, [*frames, *self.end(end)]
+        return [*self._past_error(), *self.end(end)]
 
     def _failure(self, data: Mapping[str, object]) -> Failure:
         code, text = "stream_error", str(data.get("error") or self.words.failed)

@@ -8,18 +8,16 @@ scope ``admin:requests``, as the owner's commands do; all others learn that it w
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from allowlist.models import ApiKey
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.run_adapter import Frame, RunAdapter, RunConfig
 from channels_app.tool_requests import asking, deciding
-from channels_app.tool_requests.answers import RESUMED
 from channels_app.tool_requests.deciding import Choice, Outcome
 from core.conversations import tool_calls
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
-from core.models import ChatSession, Run, RunPause, ToolCall
+from core.models import ChatSession, Run, RunOptions, RunPause, ToolCall
 from core.tools.mcp.oauth.pages import sign_in_page
 
 State = ToolCall.State
@@ -192,7 +190,7 @@ def answer(
     *,
     caller: Principal,
     now: datetime,
-    more: Mapping[str, Any] | None = None,
+    more: RunOptions | None = None,
 ) -> Resumed:
     """Decide the questions ``rows`` (by the ids of their answers), which a run ended with; return
     the run that goes on. ``more``: options of that run.
@@ -223,7 +221,7 @@ def answer(
                 problems[each.id] = decision.outcome
         run = follower(paused)
         if run is not None and before is None:
-            run.options = {**run.options, RESUMED: paused, **(more or {})}
+            run.options = {**run.options, "resumed_by_client": paused, **(more or {})}
             run.save(update_fields=["options"])
     if "expired" in problems.values():
         deciding.look(now=now)  # the run goes on without the call
@@ -245,7 +243,7 @@ def is_followed(run: Run) -> bool:
     because the question was decided elsewhere.
     """
     paused = run.options.get("continues")
-    return not paused or run.options.get(RESUMED) == paused
+    return not paused or run.options.get("resumed_by_client") == paused
 
 
 def before(run: Run) -> Before:

@@ -39,8 +39,6 @@ from core.signals import wakeups
 logger = logging.getLogger(__name__)
 
 JUST_NOW = timedelta(seconds=1)
-# The option of a denied message with the answer to its sender, for repeated requests.
-SAID = "said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +92,8 @@ def receive_personal(
             session = inbox.own_session(user=user, session_id=session_id, rows=rows)
             if session is None:
                 return Receipt("unknown_session")
-        if not session_id:
-            duplicate = inbox.find_duplicate(draft)
-            if duplicate is not None:
-                return repeated(duplicate, draft)
+        elif (duplicate := inbox.find_duplicate(draft)) is not None:
+            return repeated(duplicate, draft)
         if session is None:
             session = inbox.open_session(
                 user=user, account=draft.account, chat=draft.chat, thread=draft.thread
@@ -130,6 +126,10 @@ def receive_sender(
     command: slash_commands.Command | None = None,
 ) -> Receipt:
     """Accept a message of a sender that a platform or a bridge names: the rule decides [A1].
+
+        allowed ───────────────────────────────────────► the session hears it, or obeys a command
+        not listed, with the code of a link ─► the code is tried ─► the rule again
+        denied ─► held, and the owner is asked; the rule again if that was decided meanwhile
 
     ``command``: the command in it, if any, which counts without files; an unknown sender's is held
     like any text. The rule comes before the search for a duplicate: an idempotency key must tell
@@ -220,7 +220,9 @@ def take_code(
     """
     typed = type_code(draft=draft, code=command.argument, now=now)
     decisions.replay(typed.held)
-    options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
+    options = draft.options
+    if command.in_response:
+        options = {**options, "said": typed.words}
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
     return hidden, dataclasses.replace(command, said=typed.words, is_spent=typed.spent)
 
@@ -391,7 +393,7 @@ def waits_for_sender(message: InboundMessage) -> bool:
 
 def refused_again(message: InboundMessage) -> Receipt:
     """Return the receipt of a repeated message of a denied sender: only the reason."""
-    said = str(message.options.get(SAID, "")) if waits_for_sender(message) else ""
+    said = message.options.get("said", "") if waits_for_sender(message) else ""
     return Receipt("denied", message=message, said=said)
 
 

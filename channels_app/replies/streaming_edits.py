@@ -72,7 +72,12 @@ def silent(message: Message) -> str:
 class Live:
     """Shows one run. ``now`` returns the current draft; :meth:`changed` signals a longer one.
 
-    ``progress_of`` is the line that a message is shown as while nothing follows it.
+    ``progress_of`` is the line that a message is shown as while nothing follows it. ``rows``: the
+    messages that were sent, by their place in the answer.
+
+        waits for news ─► shows the draft ─► pauses for the channel's edit interval ─┐
+            ▲        (a draft alone is shown again after DRAFT_SECONDS)              │
+            └────────────────────────────────────────────────────────────────────────┘
     """
 
     run: Run
@@ -118,7 +123,8 @@ class Live:
     async def _work(self) -> None:
         if self.run.attempt > 1:  # an earlier one may have sent messages
             self.rows = await in_thread(rows_of, self.run)
-        while not self._over.is_set():
+        is_over = False
+        while not is_over:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), DRAFT_SECONDS if self._draft else None)
             self._news.clear()
@@ -136,8 +142,13 @@ class Live:
             except Exception:
                 logger.exception("an answer could not be shown while it grows")
                 return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), self._interval())
+            is_over = await self._is_over_within(self._interval())
+
+    async def _is_over_within(self, seconds: float) -> bool:
+        """Wait; return at once, and True, when the run ends."""
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(self._over.wait(), seconds)
+        return False
 
     def _interval(self) -> float:
         pace = self.channel.pace
@@ -155,9 +166,8 @@ class Live:
             row = self.rows.get(index)
             is_last = index == len(blocks) - 1
             if row is None and is_last and drafts is not None:
-                if await self._show_draft(drafts, block):
-                    return
-                if not draft.progress and len(draft.text) < FIRST_CHARACTERS:
+                is_short = not draft.progress and len(draft.text) < FIRST_CHARACTERS
+                if await self._show_draft(drafts, block) or is_short:
                     return
             if row is None:
                 row = await in_thread(begin_block, self.run, index, block)
@@ -237,10 +247,7 @@ class Live:
         if seconds > self._interval():
             self._news.set()
             return False
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
-            return False  # the final text comes anyway
-        return True
+        return not await self._is_over_within(seconds)  # the final text comes anyway
 
     @contextlib.asynccontextmanager
     async def _calling(self, chat: str) -> AsyncIterator[None]:

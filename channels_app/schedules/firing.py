@@ -11,7 +11,6 @@ An occurrence that cannot be fired is tried again alone, later each time, and th
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import DatabaseError, OperationalError
 from django.db.models import QuerySet
@@ -31,7 +30,7 @@ from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
 from core.lib.text import one_line
 from core.lib.tokens import estimate
-from core.models import ChatSession, Message, Occurrence, Run, Schedule
+from core.models import ChatSession, Message, Occurrence, Route, Run, Schedule
 from core.providers import catalogue
 from core.signals import wakeups
 from core.tools import languages, phrases
@@ -261,7 +260,7 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
     return run
 
 
-def route_to(session: ChatSession) -> dict[str, Any]:
+def route_to(session: ChatSession) -> Route:
     """Return where the messages of a run go that answers none."""
     return {
         "account": session.account_id,

@@ -8,9 +8,6 @@ from core.conversations.runs import Outcome
 from core.models import Run
 from core.tools import languages, phrases
 
-# The option of a run that the answer of its program made: the id of the paused run.
-RESUMED = "resumed_by_client"
-
 
 def put_elsewhere(run: Run, outcome: Outcome) -> None:
     """Send the answer to the person's own chat as well, if the request came from a program: that
@@ -23,7 +20,7 @@ def put_elsewhere(run: Run, outcome: Outcome) -> None:
         return
     if account.channel in registry.installed().broken:  # it gets the answer when it can be loaded
         return
-    if run.options.get(RESUMED) == paused:  # the program follows this run
+    if run.options.get("resumed_by_client") == paused:  # the program follows this run
         return
     for target in notice_targets.of(run.user)[:1]:
         note = phrases.in_language(note_of(account), languages.of_request(run.text))

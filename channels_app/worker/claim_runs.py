@@ -15,7 +15,7 @@ from django.db import DatabaseError, IntegrityError
 from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.calling import Call
-from core.agent.loop import message_name
+from core.agent.output import message_name
 from core.agent.prompt import Prompt
 from core.conversations import events, jobs, left_calls, runs, tool_calls, traces
 from core.conversations.events import Log

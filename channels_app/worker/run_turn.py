@@ -12,11 +12,12 @@ from django.utils import timezone
 
 from allowlist import tool_rights
 from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS, PROGRAMS
-from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.schedules import rights
+from channels_app.worker import media
 from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, priced_outcome, settle
+from channels_app.worker.pictures import earlier_pictures, pictures_of
 from core.agent import prompt
 from core.agent.approvals import Approvals
 from core.agent.calling import Call
@@ -262,19 +263,19 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     said = run.text  # without the gateway's descriptions
     waited = not goes_on and media.is_waiting(run)
     made = await media.prepare(run, describer) if waited else {}
-    pictures = await media.pictures(run, made)
+    pictures = await pictures_of(run, made)
     if waited or pictures:
         turn.begin_with(await patiently(partial(prompt.prepare, run, pictures)))
         turn.context = replace(turn.context, request=run.text)
     if turn.prompt is not None and turn.prompt.earlier and describer.is_needless:
-        turn.prompt.pictures = await media.earlier_pictures(run, turn.prompt.earlier)
+        turn.prompt.pictures = await earlier_pictures(run, turn.prompt.earlier)
     if goes_on:
         return
     scheduled = run.options.get("schedule") or {}
     for line in media.refusals(run):
-        turn.note(phrases.in_language(line, languages.of_request(said)))
+        turn.output.note(phrases.in_language(line, languages.of_request(said)))
     for line in scheduled.get("lines", ()):
-        turn.note(line)
+        turn.output.note(line)
 
 
 async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
@@ -294,7 +295,7 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     except AWAY:  # the answer is whole: the log waits for the database
         return
     line = SUBSTITUTE.format(substitute.label)
-    turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
+    turn.output.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
 
 
 def was_substituted(run: Run) -> bool:

@@ -16,7 +16,7 @@ A turn keeps its output: a cancelled one is answered with the part that exists.
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from core.agent.calling import (
     side_by_side,
 )
 from core.agent.calls import calls_of, ids_of_calls
+from core.agent.output import Output
 from core.agent.prompt import SHORTENED, Prompt, tools_tokens
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
@@ -42,12 +43,7 @@ from core.messages import (
     Message,
     error_message,
     loading_message,
-    message_end,
-    message_start,
     progress,
-    reset_delta,
-    text_delta,
-    thinking_delta,
     tool_call_message,
     tool_end,
 )
@@ -109,7 +105,7 @@ class Turn:
 
     messages: list[ChatMessage]
     provider: Provider
-    emit: Callable[[Message], None]
+    emit: InitVar[Callable[[Message], None]]
     context: ToolContext
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
@@ -123,43 +119,311 @@ class Turn:
     approvals: Approvals | None = None
     kept: list[ChatMessage] = field(default_factory=list)
     allowed: list[Call] = field(default_factory=list)
+    # The results of the turn.
+    output: Output = field(init=False)
     questions: list[Asked] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     finish_reason: str = "stop"
     stop_sequence: str = ""
     answered: bool = False
     answered_by: str = ""
-    _before: int = 0
-    # Bytes of an answer: at most, and those that are left.
-    _most: int = 0
-    _left: int = 0
+    # The index of the first message that the turn has added.
+    _own_from: int = 0
+    # Whether a tool has shown its result to the person itself.
     _was_shown: bool = False
-    _open: tuple[str, str] | None = None
-    # Of the last answer.
+    # Of the last answer: its bytes, at most, and those that are left; its reasoning.
+    _most_bytes: int = 0
+    _bytes_left: int = 0
     _thoughts: list[str] = field(default_factory=list)
     _sealed: list[str] = field(default_factory=list)
-    _counts: dict[str, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._before = len(self.messages)
+    def __post_init__(self, emit: Callable[[Message], None]) -> None:
+        self.output = Output(emit)
+        self._own_from = len(self.messages)
         self.messages += self.kept
 
     def begin_with(self, prompt: Prompt) -> None:
         """Replace the messages before those that the turn adds: its pictures are known now."""
-        self.messages[: self._before] = prompt.messages
-        self._before = len(prompt.messages)
+        self.messages[: self._own_from] = prompt.messages
+        self._own_from = len(prompt.messages)
         self.prompt = prompt
+
+    async def run(self) -> None:
+        """Run the loop until the answer is complete. Raises ProviderError."""
+        if self.allowed and await self._resume_paused():
+            return
+        first = self.resumed or ([] if self.allowed else self._inferred_call())
+        if first and await self._carry_out(first, []):
+            return
+        for _ in range(settings.AGENT_MAX_STEPS):
+            said = len(self.output.texts)
+            calls = await self._ask_with_patience() or self._missing_call(said)
+            if not calls:
+                self._leave_links()
+                return
+            if theirs := [call for call in calls if call.name in self._client_names()]:
+                self._hand_over(theirs)
+                return
+            if await self._carry_out(calls, self.output.texts[said:]):
+                return
+        raise ProviderError("The assistant needed too many steps.", code="steps")
+
+    def fail(self, error: ProviderError) -> None:
+        """Emit the failure; earlier output stays."""
+        self.output.end_message()
+        self.output.whole(error_message(str(error), error.code, message_id="error"))
+
+    def interrupt(self) -> None:
+        """End the message that was being streamed when the turn was cancelled."""
+        self.output.end_message()
+
+    def made_calls(self) -> list[dict[str, str]]:
+        """Return the calls of this turn, as they are stored with the answer."""
+        return calls_of(self.messages, self._own_from, answer="\n".join(self.output.texts))
+
+    def added(self) -> list[ChatMessage]:
+        """Return the messages that the turn has added, those of the paused run included."""
+        return self.messages[self._own_from :]
+
+    async def _resume_paused(self) -> bool:
+        """Make the calls of the paused run that were decided; return whether the turn is over."""
+        before = len(self.messages)
+        results = await self._act_on(self.allowed)
+        in_order = [each["id"] for each in last_calls(self.kept)]
+        made = self.messages[before:]
+        del self.messages[before:]
+        while self.messages[-1]["role"] == "tool":
+            made.append(self.messages.pop())
+        self.messages += sorted(made, key=lambda each: in_order.index(each["tool_call_id"]))
+        return self._conclude(results)
+
+    async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
+        """Run the requested tools; return whether the turn is over: a result is the final answer,
+        or a call waits for a yes.
+        """
+        self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
+        # One that an earlier attempt began has its yes, or needed none.
+        asked = {
+            call.id: None if call in self.resumed else await self._question(call) for call in calls
+        }
+        questions = [each for each in asked.values() if each is not None]
+        self.questions = questions[:MOST_QUESTIONS]
+        results = await self._act_on([call for call in calls if asked[call.id] is None])
+        left_out = {each.call_id for each in questions[MOST_QUESTIONS:]}
+        for call in calls:
+            if call.id in left_out:
+                self._keep(call, ToolResult(TOO_MANY_QUESTIONS, ok=False))
+        return self._conclude(results)
+
+    async def _question(self, call: Call) -> Asked | None:
+        tool, arguments = self._tool(call.name), self._arguments(call)
+        if self.approvals is None or tool is None or isinstance(arguments, str):
+            return None
+        return await self.approvals.question(
+            tool, call.id, call.arguments, clean(tool.cost(arguments))
+        )
+
+    def _conclude(self, results: list[ToolResult]) -> bool:
+        """Tell the person which calls wait for a yes; return whether the turn is over: one does, or
+        all results are final answers.
+        """
+        if not self.questions:
+            return all(result.final for result in results)
+        self._leave_links()
+        for line, address in waiting_lines(self.questions):
+            said = self._in_their_language(line)
+            self.output.note(f"{said}\n{address}" if address else said)
+        return True
+
+    def _in_their_language(self, line: str) -> str:
+        """Return a sentence of the gateway in the language of the request."""
+        return phrases.in_language(line, languages.of_request(self.context.request))
+
+    def _leave_links(self) -> None:
+        """Append links to created files that the model left out."""
+        said = "\n".join(self.output.texts)
+        for file in self.files:
+            if file.get("url") and file["url"] not in said:
+                self.output.note(file["url"])
+
+    def _hand_over(self, calls: list[Call]) -> None:
+        for number, call in enumerate(calls):
+            self.output.whole(
+                tool_call_message(
+                    call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
+                )
+            )
+        if self.finish_reason != "length":  # then the arguments of the last one may be cut
+            self.finish_reason = "tool_calls"
+
+    def _inferred_call(self) -> list[Call]:
+        """Return a clearly requested call, for a model that calls no tools."""
+        if self.can_call or not self._may_infer():
+            return []
+        return self._named(fallback.inferred(self._own_tools(), self.context.request))
+
+    def _missing_call(self, said: int) -> list[Call]:
+        """Return the call that the model should have made ([L3])."""
+        if ids_of_calls(self.added()) or self.finish_reason != "stop" or not self._may_infer():
+            return []
+        text = "\n\n".join(self.output.texts[said:])
+        written = fallback.written_call(text, self._own_tools())
+        if written is not None:
+            self.output.take_back(said)
+            return self._named(written)
+        if not fallback.is_promise(text):
+            return []
+        wanted = fallback.inferred(self._own_tools(), self.context.request)
+        if wanted is not None:  # the answer replaces its announcement
+            self.output.take_back(said)
+        return self._named(wanted)
+
+    def _may_infer(self) -> bool:
+        """Return whether calls may be inferred: not for a client with tools of its own."""
+        return not self.client_tools and "tool_choice" not in self.options
+
+    def _named(self, wanted: fallback.Wanted | None) -> list[Call]:
+        if wanted is None:
+            return []
+        arguments = orjson.dumps(wanted.arguments).decode()
+        return self._with_ids([Call(id="inferred", name=wanted.name, arguments=arguments)])
+
+    async def _ask_with_patience(self) -> list[Call]:
+        """Return the model's calls; repeats the request once after an empty answer."""
+        for is_last in (False, True):
+            said, whole = len(self.output.texts), self.output.counts.get("whole", 0)
+            calls = await self._ask()
+            if calls or self._said_anything(said, whole):
+                self.answered = True
+                if not calls:
+                    self._tell_limit()
+                return calls
+            if self.finish_reason == "content_filter":
+                raise ProviderError.of(Failure("content"))
+            if not is_last:
+                self.output.retry("The model gave an empty answer. Asking again…")
+        if self.files or self._was_shown:
+            return []
+        raise ProviderError.of(Failure("length" if self.finish_reason == "length" else "empty"))
+
+    def _said_anything(self, said: int, whole: int) -> bool:
+        """Return whether the last answer has content, or may be empty because the client set a
+        stop.
+        """
+        is_limited = self.has_own_limit and bool(LIMITS & self.options.keys())
+        is_limited = is_limited and self.finish_reason == "length"
+        if is_limited or self.options.get("stop"):
+            return True
+        told = any(text.strip() for text in self.output.texts[said:])
+        return told or self.output.counts.get("whole", 0) > whole
+
+    async def _ask(self) -> list[Call]:
+        request = ModelRequest(self.messages, self._tools(), options=self.options)
+        calls, self._thoughts, self._sealed = Calls(), [], []
+        before = dict(self.output.counts)
+        self._most_bytes = self._bytes_left = most_bytes(self.options)
+        async with aclosing(self.provider.stream(request)) as stream:
+            async for delta in stream:
+                if self.prompt is not None and self.prompt.left_out:
+                    await self._tell_cut(self.prompt)
+                if isinstance(delta, Restart):
+                    self._start_over(before, calls)
+                self._take(delta, calls)
+                if self._bytes_left < 0:
+                    self._cut(calls)
+                    break
+        self.output.end_message()
+        return self._with_ids(calls.whole())
+
+    async def _tell_cut(self, prompt: Prompt) -> None:
+        """Tell the person, once in a conversation, that old messages are left out."""
+        prompt.left_out = 0
+        is_first, self.is_first_cut = self.is_first_cut, None
+        if is_first is not None and await is_first():
+            self.output.end_message()
+            line = self._in_their_language(SHORTENED)
+            self.output.whole(loading_message(line, message_id="shortened"))
+
+    def _take(self, delta: Delta, calls: Calls) -> None:
+        match delta:
+            case TextDelta():
+                self.output.say("text", self._fitting(delta.text))
+            case ThinkingDelta():
+                thought = self._fitting(delta.text)
+                self._thoughts.append(thought)
+                self.output.say("thinking", thought)
+            case SealedDelta():
+                self._sealed = [*self._sealed[1 - MOST_SEALED :], delta.text]
+            case ToolCallDelta():
+                calls.take(delta)
+                self._bytes_left -= size_of(delta)
+            case Whole():
+                self.output.pass_on(delta.message)
+            case Delay():
+                self.output.end_message()
+                self.output.retry(delta.line)
+            case Finish():
+                self.finish_reason = delta.reason
+                asked = self.options.get("stop")
+                is_asked = delta.stop_sequence in (asked if isinstance(asked, list) else [asked])
+                self.stop_sequence = delta.stop_sequence if is_asked else ""
+
+    def _fitting(self, text: str) -> str:
+        """Return as much of ``text`` as fits the answer's limit."""
+        text = clean(text)
+        size = len(text.encode())
+        if size > self._bytes_left:
+            text = text.encode()[: self._bytes_left].decode(errors="ignore")
+        self._bytes_left -= size
+        return text
+
+    def _start_over(self, before: dict[str, int], calls: Calls) -> None:
+        """Take back what this answer has shown: it begins again, with the same message ids."""
+        self.output.start_over(before)
+        self._thoughts.clear()
+        self._sealed.clear()
+        calls.clear()
+        self._bytes_left = self._most_bytes
+
+    def _cut(self, calls: Calls) -> None:
+        """End an answer that is too long; its calls may be incomplete and are dropped."""
+        calls.clear()
+        self.output.end_message()
+        self._note_end(CUT_HERE)
+        self.finish_reason = "length"
+
+    def _tell_limit(self) -> None:
+        """Tell the person that the model's limit, or the assistant's, has ended an answer."""
+        if self.is_read and self.finish_reason == "length" and self._bytes_left >= 0:
+            self._note_end(ENDS_HERE)
+
+    def _note_end(self, line: str) -> None:
+        """Emit the reason why an answer ends, in the language of the request."""
+        self.output.note(f"*{self._in_their_language(line)}*")
+
+    def _with_ids(self, calls: list[Call]) -> list[Call]:
+        """Give the calls of an answer ids that are unique in the conversation: some servers send
+        none, or the same one every time.
+        """
+        taken = ids_of_calls(self.messages)
+        for call in calls:
+            wanted = call.id or "call"
+            call.id, number = wanted, 1
+            while call.id in taken:
+                number += 1
+                call.id = f"{wanted}-{number}"
+            taken.add(call.id)
+        return calls
 
     def fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
         """Return a request with the tools and the messages that fit the window of a model, which is
         asked now. Raises ProviderError.
         """
-        self._most = self._left = most_bytes(self.options, window=model.context_tokens)
+        self._most_bytes = self._bytes_left = most_bytes(self.options, window=model.context_tokens)
         if self.prompt is None:
             return request
         tools, tokens = self._fitting_tools(request.tools, model)
-        added = request.messages[self._before :]
+        added = request.messages[self._own_from :]
         messages = self.prompt.fitted(model, tokens, added=added)
         return replace(request, messages=messages, tools=tools)
 
@@ -182,285 +446,6 @@ class Turn:
             tokens = tokens_of(len(own))
         return [*own, *self.client_tools], tokens
 
-    def made_calls(self) -> list[dict[str, str]]:
-        """Return the calls of this turn, as they are stored with the answer."""
-        return calls_of(self.messages, self._before, answer="\n".join(self.texts))
-
-    def added(self) -> list[ChatMessage]:
-        """Return the messages that the turn has added, those of the paused run included."""
-        return self.messages[self._before :]
-
-    def note(self, text: str) -> None:
-        """Emit a text of the gateway itself, before the model's."""
-        self._say("text", text)
-        self._end_message()
-
-    async def run(self) -> None:
-        """Run the loop until the answer is complete. Raises ProviderError."""
-        if self.allowed and await self._go_on():
-            return
-        first = self.resumed or ([] if self.allowed else self._without_asking())
-        if first and await self._carry_out(first, []):
-            return
-        for _ in range(settings.AGENT_MAX_STEPS):
-            said = len(self.texts)
-            calls = await self._ask_with_patience() or self._undone(said)
-            if not calls:
-                self._leave_links()
-                return
-            if theirs := [call for call in calls if call.name in self._client_names()]:
-                self._hand_over(theirs)
-                return
-            if await self._carry_out(calls, self.texts[said:]):
-                return
-        raise ProviderError("The assistant needed too many steps.", code="steps")
-
-    async def _go_on(self) -> bool:
-        """Make the calls of the paused run that were decided; return whether the turn is over."""
-        before = len(self.messages)
-        results = await self._act_on(self.allowed)
-        in_order = [each["id"] for each in last_calls(self.kept)]
-        made = self.messages[before:]
-        del self.messages[before:]
-        while self.messages[-1]["role"] == "tool":
-            made.append(self.messages.pop())
-        self.messages += sorted(made, key=lambda each: in_order.index(each["tool_call_id"]))
-        return self._is_over(results)
-
-    async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
-        """Run the requested tools; return whether the turn is over: a result is the final answer,
-        or a call waits for a yes.
-        """
-        self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
-        # One that an earlier attempt began has its yes, or needed none.
-        asked = {
-            call.id: None if call in self.resumed else await self._question(call) for call in calls
-        }
-        questions = [each for each in asked.values() if each is not None]
-        self.questions = questions[:MOST_QUESTIONS]
-        results = await self._act_on([call for call in calls if asked[call.id] is None])
-        left_out = {each.call_id for each in questions[MOST_QUESTIONS:]}
-        for call in calls:
-            if call.id in left_out:
-                self._keep(call, ToolResult(TOO_MANY_QUESTIONS, ok=False))
-        return self._is_over(results)
-
-    async def _question(self, call: Call) -> Asked | None:
-        tool, arguments = self._tool(call.name), self._arguments(call)
-        if self.approvals is None or tool is None or isinstance(arguments, str):
-            return None
-        return await self.approvals.question(
-            tool, call.id, call.arguments, clean(tool.cost(arguments))
-        )
-
-    def _arguments(self, call: Call) -> dict[str, Any] | str:
-        """Return the arguments of a call, or what is wrong with them: a limit may have cut them."""
-        arguments = arguments_of(call)
-        is_broken = isinstance(arguments, str) or not arguments
-        return CUT_CALL if is_broken and self.finish_reason == "length" else arguments
-
-    def _is_over(self, results: list[ToolResult]) -> bool:
-        """Return whether the turn is over: a call waits for a yes, which the person is told, or all
-        results are final answers.
-        """
-        if not self.questions:
-            return all(result.final for result in results)
-        self._leave_links()
-        for line, address in waiting_lines(self.questions):
-            said = self._in_their_language(line)
-            self.note(f"{said}\n{address}" if address else said)
-        return True
-
-    def _in_their_language(self, line: str) -> str:
-        """Return a sentence of the gateway in the language of the request."""
-        return phrases.in_language(line, languages.of_request(self.context.request))
-
-    def _leave_links(self) -> None:
-        """Append links to created files that the model left out."""
-        said = "\n".join(self.texts)
-        for file in self.files:
-            if file.get("url") and file["url"] not in said:
-                self._say("text", file["url"])
-                self._end_message()
-
-    def _without_asking(self) -> list[Call]:
-        """Return a clearly requested call, for a model that calls no tools."""
-        if self.can_call or not self._may_infer():
-            return []
-        return self._named(fallback.inferred(self._own_tools(), self.context.request))
-
-    def _undone(self, said: int) -> list[Call]:
-        """Return the call that the model should have made ([L3])."""
-        if ids_of_calls(self.added()) or self.finish_reason != "stop" or not self._may_infer():
-            return []
-        text = "\n\n".join(self.texts[said:])
-        written = fallback.written_call(text, self._own_tools())
-        if written is not None:
-            self._take_back(said)
-            return self._named(written)
-        if not fallback.is_promise(text):
-            return []
-        wanted = fallback.inferred(self._own_tools(), self.context.request)
-        if wanted is not None:  # the answer replaces its announcement
-            self._take_back(said)
-        return self._named(wanted)
-
-    def _own_tools(self) -> list[Tool]:
-        """Return the gateway's tools that the turn may use."""
-        return registry.every() if self.tools is None else [*self.tools.values()]
-
-    def _may_infer(self) -> bool:
-        """Return whether calls may be inferred: not for a client with tools of its own."""
-        return not self.client_tools and "tool_choice" not in self.options
-
-    def _named(self, wanted: fallback.Wanted | None) -> list[Call]:
-        if wanted is None:
-            return []
-        arguments = orjson.dumps(wanted.arguments).decode()
-        return self._with_ids([Call(id="inferred", name=wanted.name, arguments=arguments)])
-
-    def _take_back(self, said: int) -> None:
-        """Clear the texts of this step: they were a call or its announcement."""
-        for number in range(said, len(self.texts)):
-            self.emit(reset_delta("text", message_id=message_name("text", number + 1)))
-            self.texts[number] = ""
-
-    async def _ask_with_patience(self) -> list[Call]:
-        """Return the model's calls; repeats the request once after an empty answer."""
-        for is_last in (False, True):
-            said, whole = len(self.texts), self._counts.get("whole", 0)
-            calls = await self._ask()
-            if calls or self._said_anything(said, whole):
-                self.answered = True
-                if not calls:
-                    self._tell_limit()
-                return calls
-            if self.finish_reason == "content_filter":
-                raise ProviderError.of(Failure("content"))
-            if not is_last:
-                self._tell_retry("The model gave an empty answer. Asking again…")
-        if self.files or self._was_shown:
-            return []
-        raise ProviderError.of(Failure("length" if self.finish_reason == "length" else "empty"))
-
-    def _said_anything(self, said: int, whole: int) -> bool:
-        """Return whether the last answer has content, or may be empty because the client set a
-        stop.
-        """
-        is_limited = self.has_own_limit and bool(LIMITS & self.options.keys())
-        is_limited = is_limited and self.finish_reason == "length"
-        if is_limited or self.options.get("stop"):
-            return True
-        told = any(text.strip() for text in self.texts[said:])
-        return told or self._counts.get("whole", 0) > whole
-
-    def _tell_retry(self, line: str) -> None:
-        """Show the reason of the delay."""
-        self._counts["retry"] = self._counts.get("retry", 0) + 1
-        self._whole(loading_message(line, message_id=f"retry-{self._counts['retry']}"))
-
-    async def _ask(self) -> list[Call]:
-        request = ModelRequest(self.messages, self._tools(), options=self.options)
-        calls, self._thoughts, self._sealed = Calls(), [], []
-        before = dict(self._counts)
-        self._most = self._left = most_bytes(self.options)
-        async with aclosing(self.provider.stream(request)) as stream:
-            async for delta in stream:
-                if self.prompt is not None and self.prompt.left_out:
-                    await self._tell_cut(self.prompt)
-                if isinstance(delta, Restart):
-                    self._start_over(before, calls)
-                self._take(delta, calls)
-                if self._left < 0:
-                    self._cut(calls)
-                    break
-        self._end_message()
-        return self._with_ids(calls.whole())
-
-    async def _tell_cut(self, prompt: Prompt) -> None:
-        """Tell the person, once in a conversation, that old messages are left out."""
-        prompt.left_out = 0
-        is_first, self.is_first_cut = self.is_first_cut, None
-        if is_first is not None and await is_first():
-            self._end_message()
-            line = self._in_their_language(SHORTENED)
-            self._whole(loading_message(line, message_id="shortened"))
-
-    def _start_over(self, before: dict[str, int], calls: Calls) -> None:
-        """Take back what this answer has shown: it begins again, with the same message ids."""
-        self._end_message()
-        for kind in ("text", "thinking"):
-            first, last = before.get(kind, 0), self._counts.get(kind, 0)
-            for number in range(first, last):
-                self.emit(reset_delta(kind, message_id=message_name(kind, number + 1)))
-            self._counts[kind] = first
-        del self.texts[before.get("text", 0) :]
-        self._thoughts.clear()
-        self._sealed.clear()
-        calls.clear()
-        self._left = self._most
-
-    def _cut(self, calls: Calls) -> None:
-        """End an answer that is too long; its calls may be incomplete and are dropped."""
-        calls.clear()
-        self._end_message()
-        self._note_end(CUT_HERE)
-        self.finish_reason = "length"
-
-    def _tell_limit(self) -> None:
-        """Tell the person that the model's limit, or the assistant's, has ended an answer."""
-        if self.is_read and self.finish_reason == "length" and self._left >= 0:
-            self._note_end(ENDS_HERE)
-
-    def _note_end(self, line: str) -> None:
-        """Emit the reason why an answer ends, in the language of the request."""
-        self.note(f"*{self._in_their_language(line)}*")
-
-    def _fitting(self, text: str) -> str:
-        """Return as much of ``text`` as fits the answer's limit."""
-        text = clean(text)
-        size = len(text.encode())
-        if size > self._left:
-            text = text.encode()[: self._left].decode(errors="ignore")
-        self._left -= size
-        return text
-
-    def _take(self, delta: Delta, calls: Calls) -> None:
-        match delta:
-            case TextDelta():
-                self._say("text", self._fitting(delta.text))
-            case ThinkingDelta():
-                self._say("thinking", self._fitting(delta.text))
-            case SealedDelta():
-                self._sealed = [*self._sealed[1 - MOST_SEALED :], delta.text]
-            case ToolCallDelta():
-                calls.take(delta)
-                self._left -= size_of(delta)
-            case Whole():
-                self._pass_on(delta.message)
-            case Delay():
-                self._end_message()
-                self._tell_retry(delta.line)
-            case Finish():
-                self.finish_reason = delta.reason
-                asked = self.options.get("stop")
-                is_asked = delta.stop_sequence in (asked if isinstance(asked, list) else [asked])
-                self.stop_sequence = delta.stop_sequence if is_asked else ""
-
-    def _with_ids(self, calls: list[Call]) -> list[Call]:
-        """Give the calls of an answer ids that are unique in the conversation: some servers send
-        none, or the same one every time.
-        """
-        taken = ids_of_calls(self.messages)
-        for call in calls:
-            wanted = call.id or "call"
-            call.id, number = wanted, 1
-            while call.id in taken:
-                number += 1
-                call.id = f"{wanted}-{number}"
-            taken.add(call.id)
-        return calls
-
     def _tools(self) -> list[dict[str, Any]]:
         """Return the tools to offer. A client that forces a call gets its own tools only."""
         if "tool_choice" in self.options:
@@ -469,58 +454,17 @@ class Turn:
         own = [registry.schema(each) for each in self._own_tools() if each.name not in theirs]
         return own + self.client_tools
 
+    def _own_tools(self) -> list[Tool]:
+        """Return the gateway's tools that the turn may use."""
+        return registry.every() if self.tools is None else [*self.tools.values()]
+
     def _tool(self, name: str) -> Tool | None:
         """Return the gateway's tool with this name, if the turn may use it."""
         return registry.get(name) if self.tools is None else self.tools.get(name)
 
-    def _pass_on(self, message: Message) -> None:
-        """Emit a message that the model's server created."""
-        self._end_message()
-        self._counts["whole"] = self._counts.get("whole", 0) + 1
-        message.message_id = message.message_id or f"whole-{self._counts['whole']}"
-        self._whole(message)
-
-    def _say(self, kind: str, text: str) -> None:
-        if self._open is None or self._open[0] != kind:
-            self._end_message()
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._open = (kind, message_name(kind, self._counts[kind]))
-            self.emit(message_start(message_id=self._open[1], message_type=kind))
-            if kind == "text":
-                self.texts.append("")
-        if kind == "text":
-            self.texts[-1] += text
-            self.emit(text_delta(text, message_id=self._open[1]))
-        else:
-            self._thoughts.append(text)
-            self.emit(thinking_delta(text, message_id=self._open[1]))
-
-    def _end_message(self) -> None:
-        if self._open is not None:
-            kind, message_id = self._open
-            self.emit(message_end(message_id=message_id, message_type=kind))
-            self._open = None
-
-    def _whole(self, message: Message) -> None:
-        """Emit a complete message, between its start and its end ([M2])."""
-        kind, name = message.type, message.message_id
-        self.emit(message_start(message_id=name, message_type=kind))
-        self.emit(message)
-        self.emit(message_end(message_id=name, message_type=kind))
-
     def _client_names(self) -> set[str]:
         """Return the names of the client's own tools."""
         return {tool["function"]["name"] for tool in self.client_tools}
-
-    def _hand_over(self, calls: list[Call]) -> None:
-        for number, call in enumerate(calls):
-            self._whole(
-                tool_call_message(
-                    call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
-                )
-            )
-        if self.finish_reason != "length":  # then the arguments of the last one may be cut
-            self.finish_reason = "tool_calls"
 
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
         """Make calls side by side; show and keep their results in the order of the calls."""
@@ -531,6 +475,60 @@ class Turn:
             else:
                 self._keep(call, result)
         return results
+
+    async def _act(self, call: Call) -> ToolResult:
+        self.output.whole(
+            tool_call_message(call.id, call.name, call.arguments, message_id=f"tool-{call.id}")
+        )
+        result = await self._result(call)
+        waits = self._waits_for(result) is not None
+        self.output.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok, waits=waits))
+        return result
+
+    async def _result(self, call: Call) -> ToolResult:
+        tool = self._tool(call.name)
+        if tool is None:
+            return ToolResult(f"There is no tool called {call.name}.", ok=False)
+        arguments = self._arguments(call)
+        if isinstance(arguments, str):
+            return ToolResult(arguments, ok=False)
+        was_allowed = any(each.id == call.id for each in self.allowed)
+        is_recorded = tool.recorded or not tool.idempotent or was_allowed
+        if self.approvals is None or not is_recorded:
+            return await self._run_tool(tool, call, arguments) or too_late(tool)
+        return await self._recorded(self.approvals, tool, call, arguments)
+
+    def _arguments(self, call: Call) -> dict[str, Any] | str:
+        """Return the arguments of a call, or what is wrong with them: a limit may have cut them."""
+        arguments = arguments_of(call)
+        is_broken = isinstance(arguments, str) or not arguments
+        return CUT_CALL if is_broken and self.finish_reason == "length" else arguments
+
+    async def _recorded(
+        self, approvals: Approvals, tool: Tool, call: Call, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """Make a call that is recorded, unless it was denied, is over, or may have happened."""
+        row = await approvals.begin(tool, call.id, call.arguments)
+        if row.state == ToolCall.State.STARTED:
+            result = await self._run_tool(tool, call, arguments)
+            if result is None and tool.idempotent:
+                result = too_late(tool)
+            await approvals.end(row, result)
+            if result is not None:
+                return result
+        result, line = result_of(row)
+        if not line:
+            return result
+        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
+
+    async def _run_tool(
+        self, tool: Tool, call: Call, arguments: dict[str, Any]
+    ) -> ToolResult | None:
+        """Show the line of a call, and make it; None when there was no result in time."""
+        line = tool.progress(arguments)
+        if line:
+            self.output.emit(progress(self._in_their_language(line), tool=tool.name))
+        return await result_within(tool, arguments, replace(self.context, tool_call_id=call.id))
 
     def _waits_for(self, result: ToolResult) -> SignInWanted | None:
         """Return the sign-in after which a call is made that was not made now."""
@@ -550,15 +548,6 @@ class Turn:
             )
         )
 
-    async def _act(self, call: Call) -> ToolResult:
-        self._whole(
-            tool_call_message(call.id, call.name, call.arguments, message_id=f"tool-{call.id}")
-        )
-        result = await self._result(call)
-        waits = self._waits_for(result) is not None
-        self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok, waits=waits))
-        return result
-
     def _keep(self, call: Call, result: ToolResult) -> None:
         """Add a result to the messages for the model, and show the person what is theirs."""
         self.files += result.files
@@ -566,60 +555,16 @@ class Turn:
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
         )
         if result.final and result.text:
-            self._left = settings.MAX_ANSWER_BYTES
-            self._say("text", self._fitting(clean(result.text)))
-            self._end_message()
+            self._bytes_left = settings.MAX_ANSWER_BYTES
+            self.output.note(self._fitting(clean(result.text)))
         if result.shown:
-            self.note(result.shown)
+            self.output.note(result.shown)
             self._was_shown = True
         for message in result.messages:
             self.context.send(message)
 
-    async def _result(self, call: Call) -> ToolResult:
-        tool = self._tool(call.name)
-        if tool is None:
-            return ToolResult(f"There is no tool called {call.name}.", ok=False)
-        arguments = self._arguments(call)
-        if isinstance(arguments, str):
-            return ToolResult(arguments, ok=False)
-        was_allowed = any(each.id == call.id for each in self.allowed)
-        is_recorded = tool.recorded or not tool.idempotent or was_allowed
-        within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
-        late = ToolResult(f"Error: no result {within}.", ok=False)
-        if self.approvals is None or not is_recorded:
-            return await self._run_tool(tool, call, arguments) or late
-        row = await self.approvals.begin(tool, call.id, call.arguments)
-        if row.state == ToolCall.State.STARTED:
-            result = await self._run_tool(tool, call, arguments)
-            if result is None and tool.idempotent:
-                result = late
-            await self.approvals.end(row, result)
-            if result is not None:
-                return result
-        result, line = result_of(row)
-        if not line:
-            return result
-        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
 
-    async def _run_tool(
-        self, tool: Tool, call: Call, arguments: dict[str, Any]
-    ) -> ToolResult | None:
-        """Show the line of a call, and make it; None when there was no result in time."""
-        line = tool.progress(arguments)
-        if line:
-            self.emit(progress(self._in_their_language(line), tool=tool.name))
-        return await result_within(tool, arguments, replace(self.context, tool_call_id=call.id))
-
-    def fail(self, error: ProviderError) -> None:
-        """Emit the failure; earlier output stays."""
-        self._end_message()
-        self._whole(error_message(str(error), error.code, message_id="error"))
-
-    def interrupt(self) -> None:
-        """End the message that was being streamed when the turn was cancelled."""
-        self._end_message()
-
-
-def message_name(kind: str, number: int) -> str:
-    """Return the message id of the text or thought with this number in a turn."""
-    return f"{kind}-{number}"
+def too_late(tool: Tool) -> ToolResult:
+    """Return the result of a call that had none in time."""
+    within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
+    return ToolResult(f"Error: no result {within}.", ok=False)

@@ -177,36 +177,44 @@ class Prompt:
         return [*kept, *self.own[first:]] if first < len(self.own) else self.own
 
     def history(self, budget: int, *, with_calls: bool) -> list[ChatMessage]:
-        """Return the messages of the history that fit ``budget`` tokens, in order."""
-        sizes = self.sizes()
-        for_calls = max(budget, 0) // CALLS_SHARE if with_calls else 0
-        most = max(budget, 0) // PICTURES_SHARE // PICTURE_TOKENS
-        number = min(most, sum(map(len, self.pictures.values())))
-        left = budget - min(for_calls, sum(size for _, size in sizes)) - number * PICTURE_TOKENS
-        chosen = 0
+        """Return the messages of the history that fit ``budget`` tokens, in order. The shares of
+        calls and pictures are set aside first, and go to the newest messages.
+        """
+        budget = max(budget, 0)
+        for_calls = budget // CALLS_SHARE if with_calls else 0
+        pictures = budget // PICTURES_SHARE // PICTURE_TOKENS  # their number
+        pictures = min(pictures, sum(map(len, self.pictures.values())))
+        all_calls = sum(size for _, size in self.sizes())
+        number = self._choose(budget - min(for_calls, all_calls) - pictures * PICTURE_TOKENS)
+        newest_first: list[ChatMessage] = []
+        for said, (_, size) in zip(self.earlier[:number], self.sizes(), strict=False):
+            urls = self.pictures.get(said.id, ())[:pictures]
+            pictures -= len(urls)
+            parts = [text_part(said.text), *map(picture, urls)]
+            newest_first.append({"role": said.role, "content": parts if urls else said.text})
+            for_calls -= size
+            if size and for_calls >= 0:
+                newest_first += reversed(calls.as_messages(said.calls, said.id))
+        if newest_first and newest_first[-1]["role"] != "user":
+            newest_first.append({"role": "user", "content": UNASKED})
+        return newest_first[::-1]
+
+    def _choose(self, budget: int) -> int:
+        """Return how many messages, the newest, fit ``budget`` tokens by their texts: all, or up to
+        one of the person's. Notes how many are left out.
+        """
+        number, sizes = 0, self.sizes()
         for place, (size, _) in enumerate(sizes, 1):
-            left -= size
-            if left < 0:
+            budget -= size
+            if budget < 0:
                 break
             if self.earlier[place - 1].role == "user":
-                chosen = place
-        is_cut = left < 0 or self.has_more
-        if not is_cut and left >= estimate(UNASKED):
-            chosen = len(sizes)
-        self.left_out = self.has_more + len(sizes) - chosen if is_cut else 0
-        told: list[ChatMessage] = []
-        for said, (_, size) in zip(self.earlier[:chosen], sizes, strict=False):
-            for_calls -= size
-            urls = self.pictures.get(said.id, ())[:number]
-            number -= len(urls)
-            parts = [text_part(said.text), *map(picture, urls)]
-            told.append({"role": said.role, "content": parts if urls else said.text})
-            if size and for_calls >= 0:
-                told += reversed(calls.as_messages(said.calls, said.id))
-        if told and told[-1]["role"] != "user":
-            told.append({"role": "user", "content": UNASKED})
-        told.reverse()
-        return told
+                number = place
+        is_cut = budget < 0 or self.has_more
+        if not is_cut and budget >= estimate(UNASKED):
+            number = len(sizes)
+        self.left_out = self.has_more + len(sizes) - number if is_cut else 0
+        return number
 
     def sizes(self) -> list[tuple[int, int]]:
         """Return the tokens of the text and of the calls of each message of the history, counted
@@ -231,34 +239,25 @@ def prepare(
     """
     known = known or catalogue.current()
     pictures = pictures or {}
-    rules = instructions(run, known)
-    if run.options.get("schedule"):
-        rules = f"{rules}\n\n{SCHEDULED}"
-    # A run of a client that waits since before an update has the old name; a bridge's words, which
-    # are none for the model, have that too.
-    waited = run.options.get("context") if "model_options" in run.options else None
-    if context := run.options.get("client_context") or waited:
-        rules = f"{rules}\n\n{context}"
+    rules = [instructions(run, known), *additions(run)]
     own: list[ChatMessage] = run.options.get("messages") or []
     is_alone = bool(own and run.options.get("model_only"))
     own = with_documents(own, run, pictures) if own else []
-    if own and not is_alone:
-        given = [each["content"] for each in own if each["role"] == "system"]
-        said = [each for each in own if each["role"] != "system"] or own
-        if said is not own:
-            rules = "\n\n".join([rules, *given])
+    if not is_alone and (said := [each for each in own if each["role"] != "system"]):
+        rules += [each["content"] for each in own if each["role"] == "system"]
         own = said
+    system = "\n\n".join(rules)
+    assistant = known.assistants.get(run.assistant_id)
     made = Prompt(
-        system={"role": "system", "content": rules},
+        system={"role": "system", "content": system},
         current={"role": "user", "content": content(run, pictures)},
-        system_tokens=estimate(rules),
+        system_tokens=estimate(system),
         own=own,
         is_alone=is_alone,
-        may_shorten=bool(run.options.get("may_shorten")),
+        may_shorten=run.options.get("may_shorten", False),
+        most_answer=assistant.max_output_tokens if assistant is not None else None,
         time_zone=run.user.time_zone,
     )
-    assistant = known.assistants.get(run.assistant_id)
-    made.most_answer = assistant.max_output_tokens if assistant is not None else None
     if not own:
         chain = known.chain_of(run.assistant_id, first=run.model_id)
         capacities = [Capacity.of(model, most_answer=made.most_answer) for model in chain] or [
@@ -268,6 +267,16 @@ def prepare(
         budget = largest - made.system_tokens - tokens_of(made.current, pictures=False)
         made.earlier, made.has_more = history(run=run, budget=budget)
     return made
+
+
+def additions(run: Run) -> list[str]:
+    """Return the parts of a run's options that follow the instructions."""
+    found = [SCHEDULED] if run.options.get("schedule") else []
+    # A run of a client that waits since before an update has the old name; a bridge's words, which
+    # are none for the model, have that too.
+    waited = run.options.get("context") if "model_options" in run.options else None
+    context = run.options.get("client_context") or waited
+    return [*found, context] if context else found
 
 
 def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:

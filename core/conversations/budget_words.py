@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_noop
 
-from core.conversations.reservations import Refused
+from core.conversations.reservations import Refusal
 from core.lib import money
 from core.models import Budget, User
 from core.providers.base import ProviderError
@@ -37,7 +37,7 @@ LIMITS = {
 }
 
 
-def refusal(found: Refused) -> ProviderError:
+def refusal(found: Refusal) -> ProviderError:
     """Return the error of a call that does not fit: the used-up budget, and when it frees."""
     if found.is_soon:
         return ProviderError(BUSY, code="budget", retry_after=BUSY_SECONDS)

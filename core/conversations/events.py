@@ -462,39 +462,42 @@ async def follow(
 ) -> AsyncGenerator[Numbered | None, None]:
     """Yield the events of a run after ``seq``, live, until its ``stream_end``; in order, each once.
 
-    Neighbouring appends may be joined. Yields None when no event came for ``idle_seconds``.
-    Works without Redis, by polling. A run that was deleted with its conversation ends as cancelled.
+    Events come as frames over the broker. The log is read at the start, after a gap between frames,
+    after frames that were lost (``take_lag``), and when none has come for a while: so it works
+    without Redis, too. Neighbouring appends may be joined. Yields None when no event came for
+    ``idle_seconds``. A run that was deleted with its conversation ends as cancelled.
     """
     with pubsub.local().listen([live_events.key_of(public_id)]) as listener:
         await pubsub.local().confirmed(listener)
-        found: list[Numbered] | None = None
-        is_idle = False
+        frames: list[pubsub.Frame] | None = None  # of the last wait; [] when none came in time
+        events: list[Numbered] | None = None  # to yield next; None: they are in the log
         quiet_since = time.monotonic()
         while True:
-            is_read = listener.take_lag() or found is None
+            is_read = listener.take_lag() or events is None
             if is_read:
-                found = await transactions.patiently(
+                events = await transactions.patiently(
                     partial(missing, run_id=run_id, public_id=public_id, seq=seq)
                 )
-            is_stuck = is_read and not found
-            if is_stuck and is_idle and await transactions.patiently(partial(is_gone, run_id)):
+            events = events or []
+            is_stuck = is_read and not events  # the log has no more than the frames
+            if is_stuck and frames == [] and await transactions.patiently(partial(is_gone, run_id)):
                 yield seq + 1, to_dict(stream_end(status="cancelled"))
                 return
-            for number, event in found or []:
+            for number, event in events:
                 yield number, event
                 seq, quiet_since = number, time.monotonic()
                 if ends(event):
                     return
-            if is_read and found and len(found) >= PAGE:  # there may be more
-                found = None
+            if is_read and len(events) >= PAGE:  # there may be more
+                events = None
                 continue
             if idle_seconds is not None and time.monotonic() - quiet_since >= idle_seconds:
                 yield None
                 quiet_since = time.monotonic()
             poll = POLL_CONNECTED_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS
             frames = await listener.wait(seconds=min(poll, idle_seconds or poll))
-            found, is_idle = next_events(frames, seq=seq) if frames else None, not frames
-            if found is None and frames and is_stuck:
+            events = next_events(frames, seq=seq) if frames else None
+            if is_stuck and frames and events is None:  # a gap that the log does not fill yet
                 await asyncio.sleep(GAP_SECONDS)
 
 

@@ -1,4 +1,8 @@
-"""The inbox: accepted messages are stored, deduplicated, batched, and become runs."""
+"""The inbox: accepted messages are stored, deduplicated, batched, and become runs.
+
+store_waiting ─► a batch (``ChatSession.flush_at``) ─flush_due, flush_before, flush─► start_run
+a message that waits for no more ───────────────────────────────────────────────────────▲
+"""
 
 import hashlib
 import json
@@ -22,7 +26,16 @@ from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
-from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    InboundMessage,
+    Message,
+    Route,
+    Run,
+    RunOptions,
+    User,
+)
 from core.signals import wakeups
 
 TITLE_CHARACTERS = 60
@@ -140,7 +153,7 @@ class Draft:
     message_id: str = ""
     text: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
+    options: RunOptions = field(default_factory=RunOptions)
     raw: bytes = b""
     via_key: int = 0
     repeat: RepeatKey | None = None
@@ -478,6 +491,17 @@ def start_run(
     last = messages[-1]
     text = "\n".join(message.text for message in messages if message.text)
     chosen = chosen or assistants.choose_for(session, key_id=last.via_key)
+    route: Route = {
+        "account": session.account_id,
+        "chat": last.chat or session.chat,
+        "thread": last.thread,
+        "reply_to": last.external_message_id,
+        "acks": [m.external_message_id for m in messages if m.external_message_id],
+        "media": [item for message in messages for item in message.media],
+        "history_from": session.history_from,
+    }
+    if tracing.is_on():
+        route |= traces.in_route(session, first_at or messages[0].received_at)
     run = Run(
         session=session,
         user_id=session.user_id,
@@ -488,20 +512,7 @@ def start_run(
         origin=origin or session.account.channel,
         text=text,
         options=last.options,
-        route={
-            "account": session.account_id,
-            "chat": last.chat or session.chat,
-            "thread": last.thread,
-            "reply_to": last.external_message_id,
-            "acks": [m.external_message_id for m in messages if m.external_message_id],
-            "media": [item for message in messages for item in message.media],
-            "history_from": session.history_from,
-            **(
-                traces.in_route(session, first_at or messages[0].received_at)
-                if tracing.is_on()
-                else {}
-            ),
-        },
+        route=route,
     )
     said = said_in(run)
     session.last_message_at = now

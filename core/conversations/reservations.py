@@ -1,7 +1,7 @@
 """Reserve calls in budgets, in one transaction before they are made (decision 191).
 
-Wish ──► Granted: its periods and an open ``ModelCall`` are written
-   └───► Refused: nothing is, but that it was refused
+ReservationRequest ──► Reservation: its periods and an open ``ModelCall`` are written
+                  └──► Refusal: nothing is, but that it was refused
 """
 
 from bisect import bisect_right
@@ -31,7 +31,7 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ReservationRequest:
     """A call to reserve. ``call``: its row, not stored. ``prompt_tokens``: at most.
 
     ``before``: earlier calls, which are settled first. ``is_last``: it waits no longer.
@@ -54,7 +54,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Refusal:
     """Why a call may not be made. ``is_soon``: only reservations of other calls are in its way."""
 
     budget: BudgetInfo
@@ -70,15 +70,15 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class Reservation:
     """A reservation: the most tokens of the answer, and the open call (0: not stored yet).
-    ``shortage``: why these are fewer than wished for.
+    ``shortage``: why these are fewer than asked for.
     """
 
     output_tokens: int
     entries: tuple[Entry, ...]
     call_id: int = 0
-    shortage: Refused | None = None
+    shortage: Refusal | None = None
 
 
 @dataclass(slots=True)
@@ -104,55 +104,62 @@ class Period:
         return self.unspent - self.reserved - self.added
 
 
-def reserve_all(wishes: Sequence[Wish]) -> list[Granted | Refused | Exception]:
-    """Return what became of each wish, in one transaction; each in its own when that fails."""
+def reserve_all(requests: Sequence[ReservationRequest]) -> list[Reservation | Refusal | Exception]:
+    """Return what became of each request, in one transaction; each in its own when that fails."""
     try:
-        return [*reserved(wishes)]
+        return [*reserved(requests)]
     except DatabaseError as error:
-        if len(wishes) == 1:
+        if len(requests) == 1:
             return [error]
-    return [found for each in wishes for found in reserve_all([each])]
+    return [found for each in requests for found in reserve_all([each])]
 
 
-def reserved(wishes: Sequence[Wish], *, tries: int = 1) -> list[Granted | Refused]:
-    """Reserve ``wishes`` in one transaction. Raises IntegrityError when budgets are deleted."""
+def reserved(
+    requests: Sequence[ReservationRequest], *, tries: int = 1
+) -> list[Reservation | Refusal]:
+    """Reserve ``requests`` in one transaction. Raises IntegrityError when budgets are deleted."""
     try:
         with atomic_write():
-            return reserve_in(wishes)
+            return reserve_in(requests)
     except IntegrityError:
         if tries == ATTEMPTS:
             raise
-    return reserved(wishes, tries=tries + 1)
+    return reserved(requests, tries=tries + 1)
 
 
-def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
+def reserve_in(requests: Sequence[ReservationRequest]) -> list[Reservation | Refusal]:
     """Settle earlier calls, lock the periods, decide, and store open calls. In a transaction."""
     day = budgets.day_of(timezone.now())
     changes = [
-        each for wish in wishes for closing in wish.before for each in budgets.close(closing)
+        each
+        for request in requests
+        for closing in request.before
+        for each in budgets.close(closing)
     ]
-    wanted = {budgets.key_of(each, day): each.budget for wish in wishes for each in wish.limits}
+    wanted = {
+        budgets.key_of(each, day): each.budget for request in requests for each in request.limits
+    }
     periods = lock(wanted, changes)
-    counted = counted_messages(wishes)
-    results: list[Granted | Refused] = []
-    for wish in wishes:
-        known = counted.setdefault(wish.call.run_id or 0, set())
-        rests = [
-            Rest(each, periods[key], (each.budget.id, each.person) in known)
-            for each in wish.limits
+    counted = counted_messages(requests)
+    results: list[Reservation | Refusal] = []
+    for request in requests:
+        known = counted.setdefault(request.call.run_id or 0, set())
+        allowances = [
+            Allowance(each, periods[key], (each.budget.id, each.person) in known)
+            for each in request.limits
             # Else the budget was deleted meanwhile.
             if (key := budgets.key_of(each, day)) in periods
         ]
-        results.append(decide(wish, rests, day))
-        if isinstance(results[-1], Granted) and wish.call.run_id:
-            known |= {(each.limit.budget.id, each.limit.person) for each in rests}
+        results.append(decide(request, allowances, day))
+        if isinstance(results[-1], Reservation) and request.call.run_id:
+            known |= {(each.limit.budget.id, each.limit.person) for each in allowances}
     for period in sorted(periods.values(), key=lambda each: each.id):
         write(period)
-    return stored(wishes, results, day)
+    return stored(requests, results, day)
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Allowance:
     """The rest of a period for a call; ``is_counted``: the message was counted before."""
 
     limit: Limit
@@ -163,73 +170,78 @@ class Rest:
     def unit(self) -> str:
         return self.limit.budget.unit
 
-    def answer(self, wish: Wish, left: int) -> int:
-        """Return the tokens that an answer may have within ``left``, at most those wished for; a
+    def answer(self, request: ReservationRequest, left: int) -> int:
+        """Return the tokens that an answer may have within ``left``, at most those asked for; a
         negative number where not even its prompt fits.
         """
         if self.unit == TOKENS:
-            return min(wish.output_tokens, left - wish.prompt_tokens)
+            return min(request.output_tokens, left - request.prompt_tokens)
         if self.unit == MONEY:
-            return affordable(wish, left)
-        return wish.output_tokens if self.is_counted or left >= 1 else -1
+            return affordable(request, left)
+        return request.output_tokens if self.is_counted or left >= 1 else -1
 
-    def amount(self, wish: Wish, output_tokens: int) -> int:
+    def amount(self, request: ReservationRequest, output_tokens: int) -> int:
         """Return what the call reserves here."""
         if self.unit == TOKENS:
-            return wish.prompt_tokens + output_tokens
+            return request.prompt_tokens + output_tokens
         if self.unit == MONEY:
-            return price(wish, output_tokens)
+            return price(request, output_tokens)
         return 0 if self.is_counted else 1
 
 
-def price(wish: Wish, output_tokens: int) -> int:
+def price(request: ReservationRequest, output_tokens: int) -> int:
     """Return what a call costs at most, in billionths of a dollar."""
-    return prices.cost(wish.model, Usage(wish.prompt_tokens, output_tokens))
+    return prices.cost(request.model, Usage(request.prompt_tokens, output_tokens))
 
 
-def affordable(wish: Wish, left: int) -> int:
+def affordable(request: ReservationRequest, left: int) -> int:
     """Return the most tokens of an answer that cost no more than ``left`` with the prompt, at most
-    those wished for; -1 where the prompt costs more.
+    those asked for; -1 where the prompt costs more.
     """
     left = max(left, 0)  # of an overdrawn budget, too: a call that costs nothing fits
-    answers = range(wish.output_tokens + 1)
-    return bisect_right(answers, left, key=partial(price, wish)) - 1
+    answers = range(request.output_tokens + 1)
+    return bisect_right(answers, left, key=partial(price, request)) - 1
 
 
-def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
+def decide(
+    request: ReservationRequest, allowances: Sequence[Allowance], day: date
+) -> Reservation | Refusal:
     """Return whether the call may be made; takes its amounts from the periods, or marks the one
     that refuses it.
     """
-    most = wish.output_tokens
-    now = min([most, *(each.answer(wish, each.period.left) for each in rests)])
-    alone = min([most, *(each.answer(wish, each.period.unspent) for each in rests)])
-    waits = alone > now and not wish.is_last
-    if now >= max(wish.enough_tokens, min(most, PLENTY_TOKENS) if waits else 0):
+    most = request.output_tokens
+    now = min([most, *(each.answer(request, each.period.left) for each in allowances)])
+    # When the other open calls have ended, at most.
+    later = min([most, *(each.answer(request, each.period.unspent) for each in allowances)])
+    waits = later > now and not request.is_last
+    if now >= max(request.enough_tokens, min(most, PLENTY_TOKENS) if waits else 0):
         entries = []
-        for each in rests:
-            if amount := each.amount(wish, now):
+        for each in allowances:
+            if amount := each.amount(request, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
         is_short = now < most
-        shortage = narrowest(wish, rests, day, is_soon=alone == most)[0] if is_short else None
-        return Granted(now, tuple(entries), shortage=shortage)
-    is_soon = alone >= wish.enough_tokens
-    refused, period = narrowest(wish, rests, day, is_soon=is_soon)
+        shortage = (
+            narrowest(request, allowances, day, is_soon=later == most)[0] if is_short else None
+        )
+        return Reservation(now, tuple(entries), shortage=shortage)
+    is_soon = later >= request.enough_tokens
+    refused, period = narrowest(request, allowances, day, is_soon=is_soon)
     period.refuses = period.refuses or (refused.is_used_up and not is_soon)
     return refused
 
 
 def narrowest(
-    wish: Wish, rests: Sequence[Rest], day: date, *, is_soon: bool
-) -> tuple[Refused, Period]:
+    request: ReservationRequest, allowances: Sequence[Allowance], day: date, *, is_soon: bool
+) -> tuple[Refusal, Period]:
     """Return the budget of which the least is left for an answer, as a refusal, and its period."""
     found = min(
-        rests,
-        key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),
+        allowances,
+        key=lambda each: each.answer(request, each.period.left if is_soon else each.period.unspent),
     )
     budget, period = found.limit.budget, found.period
     end = budgets.end_of(budget.period, day)
-    return Refused(budget, period.limit, period.spent, end, is_soon), period
+    return Refusal(budget, period.limit, period.spent, end, is_soon), period
 
 
 def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Key, Period]:
@@ -276,16 +288,16 @@ def make(keys: AbstractSet[Key]) -> None:
     BudgetPeriod.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:
+def counted_messages(requests: Sequence[ReservationRequest]) -> dict[int, set[tuple[int, int]]]:
     """Return run id -> (budget, person) where the message of the run is counted already: by it, or
     by one that it goes on with after a question.
 
     After the periods were locked: no other process counts it at the same time.
     """
     asked = {
-        wish.call.run_id
-        for wish in wishes
-        if wish.call.run_id and any(each.budget.unit == MESSAGES for each in wish.limits)
+        request.call.run_id
+        for request in requests
+        if request.call.run_id and any(each.budget.unit == MESSAGES for each in request.limits)
     }
     if not asked:
         return {}
@@ -329,19 +341,20 @@ def write(period: Period) -> None:
 
 
 def stored(
-    wishes: Sequence[Wish], results: Sequence[Granted | Refused], day: date
-) -> list[Granted | Refused]:
-    """Store the open calls of granted wishes; return the results with their ids."""
+    requests: Sequence[ReservationRequest], results: Sequence[Reservation | Refusal], day: date
+) -> list[Reservation | Refusal]:
+    """Store the open calls of granted requests; return the results with their ids."""
     rows = []
-    for wish, result in zip(wishes, results, strict=True):
-        if isinstance(result, Granted):
-            wish.call.pk = None  # an earlier try may have given it an id
-            wish.call.day = day
-            wish.call.state = ModelCall.State.OPEN
-            wish.call.completion_tokens = result.output_tokens
-            wish.call.reserved = [[*each] for each in result.entries]
-            rows.append(wish.call)
+    for request, result in zip(requests, results, strict=True):
+        if isinstance(result, Reservation):
+            request.call.pk = None  # an earlier try may have given it an id
+            request.call.day = day
+            request.call.state = ModelCall.State.OPEN
+            request.call.completion_tokens = result.output_tokens
+            request.call.reserved = [[*each] for each in result.entries]
+            rows.append(request.call)
     ids = iter([each.pk for each in ModelCall.objects.bulk_create(rows)])
     return [
-        replace(each, call_id=next(ids)) if isinstance(each, Granted) else each for each in results
+        replace(each, call_id=next(ids)) if isinstance(each, Reservation) else each
+        for each in results
     ]

@@ -24,7 +24,7 @@ from core.database import transactions
 from core.database.queries import Instances, Param, Values
 from core.database.transactions import atomic_write
 from core.lib.ids import public_id
-from core.models import McpServer, McpSignIn, Run, RunPause, ToolCall, ToolGrant
+from core.models import McpServer, McpSignIn, Run, RunOptions, RunPause, ToolCall, ToolGrant
 from core.providers import catalogue
 from core.providers.base import ChatMessage
 from core.signals import wakeups
@@ -276,11 +276,12 @@ def following(run: Run) -> Run:
     )
 
 
-def options_of(run: Run) -> dict[str, Any]:
+def options_of(run: Run) -> RunOptions:
     """Return the options of the run that goes on with a paused one: without a client's own tools,
     whose response has ended: a call of one would leave no answer.
     """
-    options = {name: value for name, value in run.options.items() if name != "tools"}
+    options = run.options.copy()
+    options.pop("tools", None)
     given = options.get("model_options") or {}
     if "tool_choice" in given:
         left = {name: value for name, value in given.items() if name != "tool_choice"}
@@ -313,7 +314,8 @@ def kept_for(run: Run) -> Kept:
     before = RunPause.objects.filter(run_id=paused).first() if paused else None
     if before is None:
         return Kept(made=made)
-    asked = list(ToolCall.objects.filter(run_id=paused, expires_at__isnull=False).order_by("id"))
+    rows = ToolCall.objects.filter(run_id=before.run_id, expires_at__isnull=False)
+    asked = list(rows.order_by("id"))
     edited = {each.call_id: each.arguments for each in asked if each.edited}
     return Kept([with_arguments(each, edited) for each in before.messages], asked, made)
 

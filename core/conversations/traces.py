@@ -17,21 +17,19 @@ from django.utils import timezone
 
 from core.lib import tracing
 from core.lib.log_ids import IDS
-from core.models import ChatSession, Delivery, InboundMessage, Job, Run
+from core.models import ChatSession, Delivery, InboundMessage, Job, Route, Run
 
-# The key of a run's route with its trace, where that is not computed from the run's public id.
-KEY = "trace"
 NANOSECONDS = 1_000_000_000
 
 
-def in_route(session: ChatSession, first_at: datetime) -> dict[str, str]:
+def in_route(session: ChatSession, first_at: datetime) -> Route:
     """Return what the route of a run has of its trace: that of the batch which began then."""
-    return {KEY: f"{of_batch(session, first_at):032x}"}
+    return {"trace": f"{of_batch(session, first_at):032x}"}
 
 
-def inherited(run: Run) -> dict[str, Any]:
+def inherited(run: Run) -> Route:
     """Return the route for the run that goes on with ``run``, in the same trace."""
-    return {**run.route, KEY: f"{of_run(run):032x}"} if tracing.is_on() else run.route
+    return {**run.route, "trace": f"{of_run(run):032x}"} if tracing.is_on() else run.route
 
 
 def of_batch(session: ChatSession, first_at: datetime) -> int:
@@ -40,17 +38,17 @@ def of_batch(session: ChatSession, first_at: datetime) -> int:
 
 
 def of_run(run: Run) -> int:
-    return of(run.public_id, str(run.route.get(KEY, "")))
+    return of(run.public_id, run.route.get("trace", ""))
 
 
 def of(public_id: str, stored: str) -> int:
-    """Return the trace of the run with this public id, and of what its route has under KEY."""
+    """Return the trace of the run with this public id, and of the one in its route."""
     return int(stored, 16) if stored else tracing.trace_id(public_id)
 
 
 def of_delivery() -> dict[str, Any]:
-    """Return the annotation of a delivery with what the route of its run has under KEY."""
-    return {"run_trace": KeyTextTransform(KEY, "run__route")} if tracing.is_on() else {}
+    """Return the annotation of a delivery with the trace in the route of its run."""
+    return {"run_trace": KeyTextTransform("trace", "run__route")} if tracing.is_on() else {}
 
 
 def received(message: InboundMessage, session: ChatSession, run: Run | None) -> Callable[[], None]:

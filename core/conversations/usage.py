@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from core.conversations import budget_words, budgets, reservations
 from core.conversations.budgets import Change, Closing, Entry, Limit
-from core.conversations.reservations import Granted, Refused, Wish
+from core.conversations.reservations import Refusal, Reservation, ReservationRequest
 from core.database.batching import in_shared_call
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, write_all
@@ -50,7 +50,7 @@ UNREAD = frozenset(KINDS) - READ
 
 
 @dataclass(slots=True)
-class Noted:
+class FinishedCall:
     """The end of a call in memory. ``call_id``: its open row, which holds ``entries``; 0: none.
 
     ``cost``: None until it is asked for. ``is_stored``: its row is settled, and the transaction
@@ -84,37 +84,37 @@ class Noted:
 
 
 @dataclass(slots=True)
-class Book:
-    """The calls of one run or task in this process, shared by its meters; ``whose`` are their
-    columns in common.
+class Ledger:
+    """The calls of one run or task in this process, shared by its meters; ``common``: the columns
+    that all have.
     """
 
-    whose: dict[str, Any]
+    common: dict[str, Any]
     limits: tuple[Limit, ...]
-    noted: list[Noted] = field(default_factory=list)
+    calls: list[FinishedCall] = field(default_factory=list)
 
     @property
-    def left(self) -> list[Noted]:
+    def unstored(self) -> list[FinishedCall]:
         """Return the calls that are not stored yet."""
-        return [each for each in self.noted if not each.is_stored]
+        return [each for each in self.calls if not each.is_stored]
 
 
-def book_of(whose: dict[str, Any], known: Catalogue) -> Book:
-    """Return an empty book, with the budgets that limit its calls."""
-    names = ("user_id", "key_id", "account_id", "assistant_id")
-    return Book(whose, budgets.applying(known.budgets, **{name: whose[name] for name in names}))
+def ledger_of(common: dict[str, Any], known: Catalogue) -> Ledger:
+    """Return an empty ledger, with the budgets that limit its calls."""
+    payers = {name: common[name] for name in ("user_id", "key_id", "account_id", "assistant_id")}
+    return Ledger(common, budgets.applying(known.budgets, **payers))
 
 
 class RunMeter:
-    """Counts the calls of a book, and reserves them in budgets: a ``core.providers.chain.Meter``.
+    """Counts the calls of a ledger, and reserves them in budgets: a ``core.providers.chain.Meter``.
 
     ``is_whole``: answers cannot be made shorter.
     """
 
-    def __init__(self, book: Book, purpose: str, *, is_whole: bool = False) -> None:
-        self.book = book
+    def __init__(self, ledger: Ledger, purpose: str, *, is_whole: bool = False) -> None:
+        self.ledger = ledger
         self._purpose = purpose
-        self._open: Granted | None = None
+        self._open: Reservation | None = None
         self._deadline: float | None = None
         self._began = time.monotonic()
         self._is_whole = is_whole
@@ -133,7 +133,7 @@ class RunMeter:
         without calls. ``known``: the catalogue at the beginning; without it the database is asked.
         """
         known = known or catalogue.current()
-        whose = {
+        common = {
             "run_id": run.id,
             "user_id": run.user_id,
             "account_id": run.session.account_id,
@@ -142,7 +142,7 @@ class RunMeter:
             "attempt": run.attempt if attempt is None else attempt,
             "job_id": job_id,
         }
-        return cls(book_of(whose, known), purpose)
+        return cls(ledger_of(common, known), purpose)
 
     @classmethod
     def without_run(
@@ -151,28 +151,28 @@ class RunMeter:
         """Return a meter for a call that belongs to no run: a person's key calls a model through
         the gateway, whose answer cannot be made shorter. :func:`store` stores it.
         """
-        whose = {
+        common = {
             "run_id": None,
             "user_id": user_id,
             "key_id": key_id,
             "account_id": account_id,
             "assistant_id": assistant_id,
         }
-        return cls(book_of(whose, known), ModelCall.Purpose.TURN, is_whole=True)
+        return cls(ledger_of(common, known), ModelCall.Purpose.TURN, is_whole=True)
 
     def of(self, purpose: str) -> "RunMeter":
-        """Return a meter of the same book for calls with another purpose; one settles both."""
-        return RunMeter(self.book, purpose, is_whole=self._is_whole)
+        """Return a meter of the same ledger for calls with another purpose; one settles both."""
+        return RunMeter(self.ledger, purpose, is_whole=self._is_whole)
 
     def apart(self) -> "RunMeter":
         """Return a meter of the same run for a call beside others, which is settled by itself."""
-        book = Book(whose=self.book.whose, limits=self.book.limits)
-        return RunMeter(book, self._purpose, is_whole=self._is_whole)
+        ledger = Ledger(common=self.ledger.common, limits=self.ledger.limits)
+        return RunMeter(ledger, self._purpose, is_whole=self._is_whole)
 
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         """See ``Meter``. Without a budget this is a look at an empty tuple."""
         self._began = time.monotonic()
-        if not self.book.limits:
+        if not self.ledger.limits:
             return None
         prompt = most_prompt_tokens(request)
         if self._deadline is None:
@@ -181,7 +181,7 @@ class RunMeter:
         while True:
             left = self._deadline - time.monotonic()
             found = await self._ask(model, request, prompt, is_last=left <= 0)
-            if isinstance(found, Granted):
+            if isinstance(found, Reservation):
                 self._open, self._deadline, self._began = found, None, time.monotonic()
                 return found.output_tokens
             if left <= 0 or not found.is_soon:
@@ -191,19 +191,19 @@ class RunMeter:
 
     async def _ask(
         self, model: ModelInfo, request: ModelRequest, prompt: int, *, is_last: bool
-    ) -> Granted | Refused:
+    ) -> Reservation | Refusal:
         """Return the answer of the database. When this is cancelled meanwhile, a reservation is
         noted as a call that was not made.
         """
-        pending = [each for each in self.book.left if each.call_id]
+        pending = [each for each in self.ledger.unstored if each.call_id]
         call = self._row(model, prompt_tokens=prompt_tokens(request))
 
-        def wish() -> Wish:
+        def wanted() -> ReservationRequest:
             prices.is_known(model)  # looked up before the transaction
-            return Wish(
+            return ReservationRequest(
                 call=call,
                 model=model,
-                limits=self.book.limits,
+                limits=self.ledger.limits,
                 prompt_tokens=prompt,
                 output_tokens=wanted_tokens(model, request),
                 before=[each.closing() for each in pending],
@@ -211,7 +211,7 @@ class RunMeter:
                 is_whole=self._is_whole,
             )
 
-        asked: Coroutine[Any, Any, Granted | Refused] = in_shared_call(reserve_batch, wish)
+        asked: Coroutine[Any, Any, Reservation | Refusal] = in_shared_call(reserve_batch, wanted)
         task = asyncio.ensure_future(asked)
         try:
             found = await asyncio.shield(task)
@@ -219,7 +219,7 @@ class RunMeter:
             await asyncio.wait([task])
             if not task.cancelled() and task.exception() is None:
                 result = task.result()
-                if isinstance(result, Granted):
+                if isinstance(result, Reservation):
                     self._open = result
                     self._note(model, Usage(0, 0), failure="stopped", estimated=False)
             raise
@@ -231,11 +231,11 @@ class RunMeter:
 
     @property
     def tokens(self) -> dict[str, int]:
-        """Return the tokens of all calls of the book so far, estimated where none were reported;
+        """Return the tokens of all calls of the ledger so far, estimated where none were reported;
         cached ones and those of reasoning only where there are some.
         """
         sums: Counter[str] = Counter()
-        for each in self.book.noted:
+        for each in self.ledger.calls:
             sums.update(asdict(each.used))
         prompt, answer = sums["prompt_tokens"], sums["completion_tokens"]
         both = {"prompt_tokens": prompt, "completion_tokens": answer}
@@ -272,8 +272,8 @@ class RunMeter:
         }
         if granted is None:
             columns |= self._named(model)
-        self.book.noted.append(
-            Noted(
+        self.ledger.calls.append(
+            FinishedCall(
                 model=model,
                 columns=columns,
                 used=used,
@@ -285,7 +285,7 @@ class RunMeter:
 
     def _row(self, model: ModelInfo, **columns: Any) -> ModelCall:
         """Return a row of a call, not stored."""
-        return ModelCall(**self._named(model), **self.book.whose, **columns)
+        return ModelCall(**self._named(model), **self.ledger.common, **columns)
 
     def _named(self, model: ModelInfo) -> dict[str, Any]:
         """Return the columns that say what a model was called for."""
@@ -297,10 +297,10 @@ class RunMeter:
 
 
 def reserve_batch(
-    wishes: Sequence[Callable[[], Wish]],
-) -> Sequence[Granted | Refused | Exception]:
-    """Reserve simultaneous wishes of this process in one transaction."""
-    return reservations.reserve_all([each() for each in wishes])
+    requests: Sequence[Callable[[], ReservationRequest]],
+) -> Sequence[Reservation | Refusal | Exception]:
+    """Reserve simultaneous requests of this process in one transaction."""
+    return reservations.reserve_all([each() for each in requests])
 
 
 def wanted_tokens(model: ModelInfo, request: ModelRequest) -> int:
@@ -345,7 +345,7 @@ def contents(request: ModelRequest) -> tuple[list[str], int, int]:
 
 def price(meter: RunMeter) -> None:
     """Look up the prices of a run's calls, before the transaction that ends it. In a thread."""
-    for each in meter.book.left:
+    for each in meter.ledger.unstored:
         each.price()
 
 
@@ -354,14 +354,14 @@ def settle(meter: RunMeter) -> list[Insert]:
 
     Inside the transaction of the end, which executes them. It may be run again after a rollback.
     """
-    book, left = meter.book, meter.book.left
+    ledger, left = meter.ledger, meter.ledger.unstored
     inserts: list[Insert] = []
     changes: list[Change] = []
     for each in left:
         if each.call_id:
             changes += budgets.close(each.closing())
         else:
-            inserts.append(Insert(ModelCall(**book.whose, **each.stored_columns())))
+            inserts.append(Insert(ModelCall(**ledger.common, **each.stored_columns())))
     if changes:
         budgets.change(changes)
     if left:
@@ -369,7 +369,7 @@ def settle(meter: RunMeter) -> list[Insert]:
     return inserts
 
 
-def mark_stored(calls: Sequence[Noted]) -> None:
+def mark_stored(calls: Sequence[FinishedCall]) -> None:
     """Remember that calls are settled."""
     for each in calls:
         each.is_stored = True
@@ -379,7 +379,7 @@ def store(meter: RunMeter) -> None:
     """Store the calls that are not stored yet: of a long task, or of a run that this process has
     lost: they were made.
     """
-    if not meter.book.left:
+    if not meter.ledger.unstored:
         return
     price(meter)
     with atomic_write():

@@ -38,6 +38,8 @@ from core.models.people import User as User
 from core.models.push import PushMessage as PushMessage
 from core.models.push import PushSubscription as PushSubscription
 from core.models.retention import RetentionRule as RetentionRule
+from core.models.run_fields import Route as Route
+from core.models.run_fields import RunOptions as RunOptions
 from core.models.schedules import Occurrence as Occurrence
 from core.models.schedules import Schedule as Schedule
 from core.models.tools import RunPause as RunPause

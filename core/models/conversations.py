@@ -1,6 +1,6 @@
 """Sessions, runs and their events, received messages, and the transcript."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q
@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 from core.lib.ids import public_id
 from core.lib.tokens import estimate
 from core.models.people import ChannelAccount, User
+from core.models.run_fields import Route, RunOptions
 
 
 class ChatSession(models.Model):
@@ -80,9 +81,9 @@ class Run(models.Model):
     queued -> running -> succeeded | failed | cancelled. At most one running per session.
     held: was open in a backup that was restored; the owner lets it go (-> queued) or drops it.
     ``attempt`` is the fencing token: a writer with an older one is refused. An expired lease puts
-    the run back in the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is the target of the
-    answer, taken when the batch was flushed ([C3]). ``via_key``: the primary key of the API key
-    that its last message came with; 0 for none.
+    the run back in the queue, at most ``RUN_MAX_ATTEMPTS`` times. The keys of ``route`` and
+    ``options``: ``core.models.run_fields``. ``via_key``: the primary key of the API key that its
+    last message came with; 0 for none.
 
     No index has ``lease_until`` or ``worker``: a renewal of the lease changes no index. Expired
     leases are looked for among the running runs (``one_running_run``).
@@ -107,8 +108,10 @@ class Run(models.Model):
     )
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+", db_index=False)
     origin = models.CharField(max_length=64, help_text="The channel it came through.")
-    route = models.JSONField(default=dict)
-    options = models.JSONField(default=dict, help_text="Options of the client for the agent.")
+    route: "models.JSONField[Any, Route]" = models.JSONField(default=dict)
+    options: "models.JSONField[Any, RunOptions]" = models.JSONField(
+        default=dict, help_text="Options of the client for the agent."
+    )
     via_key = models.PositiveBigIntegerField(default=0, db_default=0)
     # Chosen when the run is stored: an assistant, the version of its instructions, and a model that
     # the person wants before those of its chain; 0 for none. No foreign keys: nothing looks for the
@@ -169,8 +172,7 @@ class Run(models.Model):
         """Return the id up to which messages are none of its conversation: that of the session when
         it was stored, whatever begins anew afterwards.
         """
-        begun: int = self.route.get("history_from", self.session.history_from)
-        return begun
+        return self.route.get("history_from", self.session.history_from)
 
 
 class RunFailure(models.Model):
@@ -254,7 +256,7 @@ class InboundMessage(models.Model):
     media = models.JSONField(default=list)
     media_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
     via_key = models.PositiveBigIntegerField(default=0, db_default=0)
-    options = models.JSONField(default=dict)
+    options: "models.JSONField[Any, RunOptions]" = models.JSONField(default=dict)
     raw = models.BinaryField(blank=True, default=b"")
     state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
     ack = models.CharField(max_length=8, choices=Ack.choices, blank=True)

@@ -163,17 +163,21 @@ class Chain:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Yield the deltas of one answer. Raises the ProviderError of the first model that failed
         when none answers.
+
+        A failure is told at once where it is final. Else the next model is asked (after
+        ``context_length`` only those with a larger window), and after the last one all of them
+        again, with a pause before, while PATIENCE_SECONDS last.
         """
         deadline = time.monotonic() + PATIENCE_SECONDS
 
         def is_late(seconds: float) -> bool:
             return time.monotonic() + seconds > deadline
 
-        for tries in range(2, PROVIDER_TRIES + 2):
+        for next_try in range(2, PROVIDER_TRIES + 2):
             errors: list[ProviderError] = []
-            left = await self._in_order(request)
-            while left:
-                model, *left = left
+            untried = await self._in_order(request)
+            while untried:
+                model, *untried = untried
                 spent = Spent()
                 try:
                     async with self._call(model, request, spent) as deltas:
@@ -184,14 +188,15 @@ class Chain:
                     return
                 except ProviderError as error:
                     errors.append(error)
-                    if self._is_final(error, spent, is_late=is_late(pause_before(tries, error))):
+                    if self._is_final(error, spent, is_late=is_late(pause_before(next_try, error))):
                         raise
                     if error.code == "context_length":
-                        left = [each for each in left if each.context_tokens > model.context_tokens]
+                        largest = model.context_tokens
+                        untried = [each for each in untried if each.context_tokens > largest]
                     if spent.is_visible:
                         yield Restart()
             worst = most_useful(errors)
-            seconds = min(pause_before(tries, each) for each in errors)
+            seconds = min(pause_before(next_try, each) for each in errors)
             if is_late(seconds):
                 raise worst
             yield Delay(KINDS.get(worst.code, OWN).waiting)

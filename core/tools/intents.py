@@ -3,6 +3,9 @@
 English, Chinese, Spanish, German, French, Japanese. Pure patterns, made for precision: a sentence
 must *be* a request ("make slides about bees"), not speak of one ("how do I make slides?"). Each
 pattern is anchored at the start of a sentence, after words of politeness.
+
+The topic found here is that of the request's line, for the call. ``core.plugins.slides.asked`` reads
+the rest of an order for slides (count, language, audience), and the topic that its title is made of.
 """
 
 import re

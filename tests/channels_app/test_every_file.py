@@ -27,10 +27,10 @@ from channels_app.client_api.openai import fields as openai
 from channels_app.client_api.ui_stream import fields as ui
 from channels_app.http_api import fields as http
 from channels_app.intake import inbound
-from channels_app.intake.media import UNOPENED
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_on_platform
 from channels_app.webchat import frames
+from channels_app.worker.media import UNOPENED
 from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.database import transactions

@@ -161,8 +161,14 @@ TARGETS = (
             "tests/core/agent/test_loop_edges.py",
             "tests/core/providers/test_returned.py",
         ),
-        "Turn._ask_with_patience Turn._said_anything Turn._tell_retry Turn._ask Turn._start_over "
-        "Turn._cut Turn._fitting Turn._take",
+        "Turn._ask_with_patience Turn._said_anything Turn._ask Turn._start_over Turn._cut "
+        "Turn._fitting Turn._take",
+    ),
+    Target(
+        "output of a turn",
+        "core/agent/output.py",
+        ("tests/core/agent/test_loop.py", "tests/core/agent/test_loop_edges.py"),
+        "Output.retry Output.start_over",
     ),
     Target(
         "the bound of an answer",
@@ -376,9 +382,14 @@ TARGETS = (
     Target(
         "bounds of media",
         "channels_app/intake/media.py",
-        ("tests/channels_app/intake/test_media_bounds.py",),
-        "MEGABYTE waits data_url is_picture stored_of uploaded copied sizes_to_keep digest_of "
-        "sent_files from_data_url fetch check_size",
+        ("tests/channels_app/worker/test_media_bounds.py",),
+        "sizes_to_keep waits data_url is_picture digest_of sent_files",
+    ),
+    Target(
+        "bounds of files of media",
+        "channels_app/worker/media_files.py",
+        ("tests/channels_app/worker/test_media_bounds.py",),
+        "MEGABYTE stored_of uploaded copied from_data_url fetch check_size",
     ),
     Target(
         "what browsers wait for",

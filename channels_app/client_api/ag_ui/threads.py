@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from django.db.models import QuerySet
 from django.db.models.fields.json import KT
@@ -20,7 +19,7 @@ from channels_app.intake.inbound import Receipt
 from core.conversations import sessions
 from core.conversations.inbox import RepeatKey, body_digest
 from core.database.transactions import atomic_write
-from core.models import ChatSession, InboundMessage, Message, Run
+from core.models import ChatSession, InboundMessage, Message, Run, RunOptions
 
 ORIGIN = "ag-ui"
 MOST_MESSAGES = 200
@@ -59,15 +58,15 @@ def is_repeated(caller: Principal, asked: Asked) -> bool:
     return accepted(caller, asked.thread, asked.run_id).exists()
 
 
-def kept(asked: Asked) -> dict[str, Any]:
+def kept(asked: Asked) -> RunOptions:
     """Return what is kept with the run of a request."""
-    named = {"run": asked.run_id, "message": asked.message_id}
+    named: dict[str, object] = {"run": asked.run_id, "message": asked.message_id}
     return {"ag_ui": named if asked.state is None else {**named, "state": asked.state}}
 
 
 def accept(caller: Principal, asked: Asked) -> Receipt:
     """Put the message into the inbox. Raises RefusedError."""
-    context = {"client_context": asked.context} if asked.context else {}
+    context: RunOptions = {"client_context": asked.context} if asked.context else {}
     ask = Ask(
         model="",
         messages=asked.messages,

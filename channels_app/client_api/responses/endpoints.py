@@ -135,7 +135,7 @@ class Response(StoredEndpoint):
         encrypts = fields.include(given)
         run = await self.own_run()
         if encrypts:
-            run.options[stored.KEPT]["encrypts"] = True  # of this copy: nothing is stored
+            run.options["response"]["encrypts"] = True  # of this copy: nothing is stored
         if request.query("stream") == "true":
             seen = number_of(request.query("starting_after"), "starting_after") or self.seen()
             with slot(self.caller, sender=run.session.chat):

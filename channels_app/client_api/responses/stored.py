@@ -27,15 +27,14 @@ from channels_app.client_api.responses.items import Reader, listed, references
 from channels_app.client_api.responses.tools import Kinds
 from channels_app.client_api.run_adapter import final_log
 from channels_app.client_api.run_endpoint import whole_log
-from channels_app.intake import media
+from channels_app.worker.pictures import pictures_of
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.text import in_ascii
 from core.messages import MessageDict
-from core.models import InboundMessage, Run, User
+from core.models import InboundMessage, Run, RunOptions, User
 
-KEPT = "response"
 PREFIX = "resp_"
 ITEM = re.compile(r"(?:msg|rs|fc)_([A-Za-z0-9_-]{22})_[0-9]+", re.ASCII)
 STATES: dict[str, str] = {Run.State.QUEUED: "queued", Run.State.RUNNING: "in_progress"}
@@ -46,11 +45,11 @@ def id_of(run: Run) -> str:
     return f"{PREFIX}{run.public_id}"
 
 
-def kept_of(asked: Asked, language: str) -> Json:
+def kept_of(asked: Asked, language: str) -> RunOptions:
     """Return what is kept with a run besides its messages, tools and options."""
     return {
         "may_shorten": asked.repeated.get("truncation") == "auto",
-        KEPT: {
+        "response": {
             "model": asked.model,
             "store": asked.store,
             "background": asked.background,
@@ -74,7 +73,7 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
     run = caller.own_run(name) if name != response_id else None
     if run is not None and caller.user is None and sender:
         run = run if is_of(run, caller, sender) else None
-    if run is None or not run.options.get(KEPT, {}).get("store"):
+    if run is None or not run.options.get("response", {}).get("store"):
         text = "There is no response with this id."
         raise RefusedError(404, text, field=field or "response_id")
     return run
@@ -109,14 +108,14 @@ def check_reasoning(caller: Principal, asked: Asked) -> None:
 
 def work_of(run: Run) -> Work:
     """Return a stored response as work; it goes on when the client leaves."""
-    language = run.user.language or run.options[KEPT]["language"]
+    language = run.user.language or run.options["response"]["language"]
     return Work(run=run, language=language, session=run.session.public_id)
 
 
 def config_of(work: Work) -> Config:
     """Return the options of an answer."""
     run = work.run
-    kept = run.options[KEPT]
+    kept = run.options["response"]
     return Config(
         **facts_of(work),
         model=kept["model"],
@@ -128,12 +127,12 @@ def config_of(work: Work) -> Config:
 
 def kinds_of(run: Run) -> Kinds:
     """Return what the client's tools are to it."""
-    return Kinds(run.options[KEPT]["kinds"])
+    return Kinds(run.options["response"]["kinds"])
 
 
 def response_of(run: Run) -> Json:
     """Return a response that has no output yet."""
-    kept = run.options[KEPT]
+    kept = run.options["response"]
     messages = run.options.get("messages") or []
     return {
         **REPEATED,
@@ -186,7 +185,7 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
     if asked.previous:
         field = "previous_response_id"
         before = await in_thread(find, caller, asked.previous, sender=asked.user, field=field)
-        pictures = await media.pictures(before, {})
+        pictures = await pictures_of(before, {})
         reader.messages = await in_thread(conversation, before, pictures)
         reader.called = calls_in(reader.messages)
     known = len(reader.messages)
@@ -225,7 +224,7 @@ def conversation(run: Run, pictures: Mapping[str, str]) -> list[Json]:
     if run.state not in Run.FINAL:
         raise refused("has not ended", "previous_response_id")
     messages = prompt.with_documents(run.options.get("messages") or [], run, pictures)
-    said = messages[1:] if run.options[KEPT]["instructed"] else messages
+    said = messages[1:] if run.options["response"]["instructed"] else messages
     reader = Reader(messages=[*said], kinds=kinds_of(run))
     reader.read(output_of(run))
     return reader.messages
@@ -276,7 +275,7 @@ def session_name(caller: Principal, before: Run | None) -> str:
 
 def given_items(run: Run) -> list[Json]:
     """Return the input of a stored response as items, those of earlier responses first."""
-    kept, messages = run.options[KEPT], run.options.get("messages") or []
+    kept, messages = run.options["response"], run.options.get("messages") or []
     return listed(messages[1:] if kept["instructed"] else messages, run.public_id, kinds_of(run))
 
 
@@ -290,7 +289,7 @@ def delete(run: Run) -> None:
     with atomic_write():
         runs.request_cancel(run=run)
         row = Run.objects.select_for_update().get(pk=run.pk)
-        row.options[KEPT] |= {"store": False, "instructed": False}
+        row.options["response"] |= {"store": False, "instructed": False}
         row.options.pop("messages", None)
         row.save(update_fields=["options"])
         InboundMessage.objects.filter(run=row).update(options={})

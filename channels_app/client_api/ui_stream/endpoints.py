@@ -18,7 +18,7 @@ from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt
 from channels_app.tool_requests import deciding
 from core.database.transactions import in_thread
-from core.models import Run
+from core.models import Run, RunOptions
 
 ORIGIN = "ui"
 # The header by which assistant-ui finds a stream again: the rest of its address after /ui/chat/,
@@ -150,7 +150,7 @@ class Stop(UiEndpoint):
 
 def accept(caller: Principal, asked: fields.Asked) -> Receipt:
     """Put the message into the inbox. Raises RefusedError."""
-    context = {"client_context": asked.system} if asked.system else {}
+    context: RunOptions = {"client_context": asked.system} if asked.system else {}
     ask = Ask(
         model="",
         messages=asked.messages or fields.checked([]),
@@ -170,5 +170,5 @@ def answer(caller: Principal, asked: fields.Asked) -> Resumed | None:
     if not rows:
         return None
     answers = [each for each in asked.answers if each.id in rows]
-    more = {"ui_message_id": asked.message_id, "ui_continues": True}
+    more: RunOptions = {"ui_message_id": asked.message_id, "ui_continues": True}
     return tool_questions.answer(rows, answers, caller=caller, now=timezone.now(), more=more)

@@ -20,8 +20,8 @@ from channels_app.client_api.chats import Seen
 from channels_app.client_api.responses import fields as responses
 from channels_app.client_api.responses import stored
 from channels_app.client_api.ui_stream import endpoints, fields
-from channels_app.intake import media
 from channels_app.intake.inbound import Receipt
+from channels_app.worker import media
 from core.database import transactions
 from core.database.transactions import in_thread
 from core.media.describe import Describer

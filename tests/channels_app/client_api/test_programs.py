@@ -28,7 +28,7 @@ from channels_app.client_api.run_adapter import Failure, RunAdapter, RunConfig
 from channels_app.rendering import follow_run
 from channels_app.worker.run_turn import in_words_of
 from core.conversations import budget_words, events, runs
-from core.conversations.reservations import Refused
+from core.conversations.reservations import Refusal
 from core.database.transactions import atomic_write, in_thread
 from core.messages import Message, error_message, text_message, tool_call_message
 from core.models import Run, User
@@ -163,7 +163,7 @@ def test_a_failed_run_whose_tools_have_acted_is_not_repeated(name: str, code: st
 @pytest.mark.parametrize("is_soon", [True, False])
 def test_a_budget_that_other_answers_hold_for_now_is_asked_again(name: str, is_soon: bool) -> None:
     """They have reserved more than they will spend; one that is spent stays so for hours."""
-    refused = Refused(BUDGET, 100, 10, datetime(2026, 3, 1, tzinfo=UTC), is_soon=is_soon)
+    refused = Refusal(BUDGET, 100, 10, datetime(2026, 3, 1, tzinfo=UTC), is_soon=is_soon)
     error = in_words_of("Hello", budget_words.refusal(refused))
     told = error_message(str(error), error.code, message_id="E1")
     adapter, frames = fed(name, log_of(told, status="error", retry_after=error.retry_after))

@@ -295,7 +295,7 @@ async def test_an_answer_that_begins_again_keeps_the_names_of_its_messages(
     texts = {each["message_id"]: each for each in fold(events) if each["type"] == "text"}
     assert [each["props"] for each in texts.values()] == [{"content": "whole"}]
     assert [each["content"] for each in events.of("thinking")] == [""]
-    assert it.texts == ["whole"]
+    assert it.output.texts == ["whole"]
     assert events.of("tool_call") == []
 
 
@@ -486,7 +486,10 @@ async def test_half_a_text_of_a_lone_model_is_void_when_it_is_asked_again(events
     model = Model([TextDelta("half"), BUSY], DONE)
     it = turn(model, events)
     await it.run()
-    assert ([each["content"] for each in events.of("text")], it.texts) == (["done"], ["done"])
+    assert ([each["content"] for each in events.of("text")], it.output.texts) == (
+        ["done"],
+        ["done"],
+    )
 
 
 async def test_a_turn_that_never_ends_is_stopped(events: Events, settings: Settings) -> None:
@@ -519,7 +522,7 @@ async def test_an_emit_that_fails_closes_the_stream(events: Events) -> None:
 
     model = Model(DONE)
     it = turn(model, events)
-    it.emit = refuse
+    it.output.emit = refuse
     with pytest.raises(RuntimeError):
         await it.run()
     assert model.closed == 1
@@ -532,7 +535,7 @@ async def test_rw13_unstorable_characters_are_cleaned_before_storing(
     it = turn(model, events)
     await it.run()
     assert events.of("text") == [{"content": "ab\ufffd"}]
-    assert it.texts == ["ab\ufffd"]
+    assert it.output.texts == ["ab\ufffd"]
 
 
 async def test_a_provider_that_is_not_set_up_says_so(events: Events) -> None:

@@ -129,7 +129,7 @@ async def test_an_answer_of_exactly_its_bound_is_whole(
     it = turn(model, events, options={"max_tokens": 1})
     await it.run()
     cut = f"*{CUT_HERE}*"
-    assert (cut in it.texts, it.finish_reason == "length") == (is_cut, is_cut)
+    assert (cut in it.output.texts, it.finish_reason == "length") == (is_cut, is_cut)
     assert len(model.requests) == (2 if kind == "arguments" and not is_cut else 1)
     shown = [each["content"] for each in events.of("text") + events.of("thinking")]
     whole_size = {"text": LEAST_BYTES, "thinking": LEAST_BYTES, "arguments": 1}[kind]
@@ -141,7 +141,7 @@ async def test_a_letter_that_does_not_fit_whole_is_left_out(events: Events) -> N
     model = Model([TextDelta("x" * (LEAST_BYTES - 1)), TextDelta("éa"), Finish("stop")])
     it = turn(model, events, options={"max_tokens": 1})
     await it.run()
-    assert it.texts == ["x" * (LEAST_BYTES - 1), f"*{CUT_HERE}*"]
+    assert it.output.texts == ["x" * (LEAST_BYTES - 1), f"*{CUT_HERE}*"]
 
 
 async def test_an_answer_that_begins_again_may_be_as_long_as_the_first(events: Events) -> None:
@@ -150,7 +150,7 @@ async def test_an_answer_that_begins_again_may_be_as_long_as_the_first(events: E
     )
     it = turn(model, events, options={"max_tokens": 1})
     await it.run()
-    assert it.texts == ["y" * LEAST_BYTES]
+    assert it.output.texts == ["y" * LEAST_BYTES]
 
 
 async def test_the_text_before_a_call_stays_when_the_answer_begins_again(
@@ -159,7 +159,7 @@ async def test_the_text_before_a_call_stays_when_the_answer_begins_again(
     again: Step = [TextDelta("ha"), Restart(), TextDelta("whole"), Finish("stop")]
     it = after_a_call(ToolResult("ok"), again, events=events, said="let me see")
     await it.run()
-    assert it.texts == ["let me see", "whole"]
+    assert it.output.texts == ["let me see", "whole"]
     assert events.of("text") == [{"content": "let me see"}, {"content": "whole"}]
     [reset] = [
         each for each in events if (each.get("delta_action"), each["type"]) == ("set", "text")

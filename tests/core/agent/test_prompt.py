@@ -27,6 +27,7 @@ from core.models import (
     Message,
     ModelProvider,
     Run,
+    RunOptions,
 )
 from core.providers import catalogue
 from core.providers.base import ChatMessage, Delta, ModelRequest, ProviderError
@@ -412,11 +413,12 @@ def test_a_clients_context_is_found_by_its_old_name_and_a_bridges_is_none(say: S
     """A run may wait since before an update, for a worker or for a yes."""
     models(3000)
     run = say("x")
-    for options, found in (
+    cases: list[tuple[RunOptions, str]] = [
         ({"client_context": "The page is blue.", "model_options": {}}, "The page is blue."),
         ({"context": "The page is blue.", "model_options": {}}, "The page is blue."),
         ({"context": "The page is blue."}, ""),
-    ):
+    ]
+    for options, found in cases:
         run.options = options
         assert system_of(run).removeprefix(prompt.SYSTEM_PROMPT).strip() == found
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.conversations import budgets, left_calls, reservations
 from core.conversations.budgets import Closing, Limit
-from core.conversations.reservations import Granted, Wish
+from core.conversations.reservations import Reservation, ReservationRequest
 from core.database.transactions import atomic_write
 from core.models import Budget, BudgetPeriod, ModelCall
 from core.providers import catalogue
@@ -82,12 +82,12 @@ class Play:
         self.limits = [Limit(catalogue.budget_info(each), 0) for each in rows]
         self.day = date(2026, 3, 1)
         self.model = Model()
-        self.made: list[Granted] = []
+        self.made: list[Reservation] = []
         self.ended: list[int] = []
 
     def reserve(self, prompt: int, answer: int) -> None:
         """Reserve a call; it is granted exactly where it fits."""
-        wish = Wish(
+        wish = ReservationRequest(
             call=ModelCall(model_id=1, day=self.day, prompt_tokens=prompt),
             model=PRICED,
             limits=self.limits,
@@ -104,14 +104,14 @@ class Play:
         }
         most = min(answer, room["tokens"] - prompt, (room["money"] // COST - prompt) // 2)
         if most < min(answer, reservations.ENOUGH_TOKENS):
-            assert not isinstance(found, Granted)
+            assert not isinstance(found, Reservation)
             return
-        assert isinstance(found, Granted)
+        assert isinstance(found, Reservation)
         assert found.output_tokens == most
         self.model.open[found.call_id] = prompt, most, self.day
         self.made.append(found)
 
-    def pick(self, number: int) -> Granted | None:
+    def pick(self, number: int) -> Reservation | None:
         """Return one of the calls so far."""
         return self.made[number % len(self.made)] if self.made else None
 
@@ -123,7 +123,7 @@ class Play:
             self.close(call, known[0], answer)
             self.model.settle(call.call_id, known[0], answer)
 
-    def close(self, call: Granted, prompt: int, answer: int) -> None:
+    def close(self, call: Reservation, prompt: int, answer: int) -> None:
         used, cost = Usage(prompt, answer), (prompt + 2 * answer) * COST
         columns = {"prompt_tokens": prompt, "completion_tokens": answer, "cost": cost}
         closing = Closing(call.call_id, columns, budgets.changes_of(call.entries, used, cost))

@@ -340,7 +340,7 @@ def test_a7_a_denied_message_is_taken_over_once_as_it_is_sent_again(
         sender_name="S",
         text="new",
         media=[{"kind": "image"}],
-        options={"x": 1},
+        options={"album": "1"},
         raw=b"{}",
         repeat=key_of(body="new"),
     )
@@ -362,7 +362,7 @@ def test_a7_a_denied_message_is_taken_over_once_as_it_is_sent_again(
             *(State.RECEIVED, user, session, ""),
         )
         assert (each.sender_name, each.text, each.media, each.options, bytes(each.raw)) == (
-            *("S", "new", [{"kind": "image"}], {"x": 1}, b"{}"),
+            *("S", "new", [{"kind": "image"}], {"album": "1"}, b"{}"),
         )
         assert (each.body_digest, each.received_at) == (key_of(body="new").digest, later)
     row.state = State.PURGED

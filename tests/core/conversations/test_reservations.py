@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from core.conversations import budgets, reservations
 from core.conversations.budgets import Change, Closing, Entry, Limit
-from core.conversations.reservations import Granted, Refused, Wish
+from core.conversations.reservations import Refusal, Reservation, ReservationRequest
 from core.models import Budget, BudgetPeriod, ChatSession, ModelCall, Run, RunPause, User
 from core.providers import catalogue
 from core.providers.catalogue import ModelInfo
@@ -22,7 +22,7 @@ from tests.plans import listening
 from tests.statements import before_each
 
 pytestmark = pytest.mark.django_db
-Outcome = Granted | Refused | Exception
+Outcome = Reservation | Refusal | Exception
 NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
 TODAY, MONTH = date(2026, 3, 17), date(2026, 3, 1)
 # Of the prompt of a call.
@@ -52,31 +52,33 @@ def limit(of: Budget, person: int = 0) -> Limit:
     return Limit(catalogue.budget_info(of), person)
 
 
-def wish(*of: Budget | Limit, answer: int = 1024, run: Run | None = None, **more: Any) -> Wish:
+def wish(
+    *of: Budget | Limit, answer: int = 1024, run: Run | None = None, **more: Any
+) -> ReservationRequest:
     """Return a call of 40 tokens and an answer within budgets."""
     limits = [each if isinstance(each, Limit) else limit(each) for each in of]
     call = ModelCall(run=run, day=date(2000, 1, 1), prompt_tokens=30, completion_tokens=3)
     values = {"model": MODEL, "prompt_tokens": PROMPT, "is_last": True, **more}
-    return Wish(call=call, limits=limits, output_tokens=answer, **values)
+    return ReservationRequest(call=call, limits=limits, output_tokens=answer, **values)
 
 
-def asked(wanted: Wish) -> Outcome:
+def asked(wanted: ReservationRequest) -> Outcome:
     """Return what became of one wish."""
     (found,) = reservations.reserve_all([wanted])
     return found
 
 
-def granted(wanted: Wish) -> Granted:
+def granted(wanted: ReservationRequest) -> Reservation:
     """Return the reservation of a wish."""
     found = asked(wanted)
-    assert isinstance(found, Granted)
+    assert isinstance(found, Reservation)
     return found
 
 
-def refused(wanted: Wish) -> Refused:
+def refused(wanted: ReservationRequest) -> Refusal:
     """Return why a wish was refused."""
     found = asked(wanted)
-    assert isinstance(found, Refused)
+    assert isinstance(found, Refusal)
     return found
 
 
@@ -116,14 +118,14 @@ def test_an_answer_gets_the_rest_where_that_is_enough(
     row = put(of, spent=5000)
     found = asked(wish(of, answer=answer, **more))
     if tokens is None:
-        assert isinstance(found, Refused)
+        assert isinstance(found, Refusal)
         assert amounts(of) == [(5000, 0)]
         assert not ModelCall.objects.exists()
         return
-    assert isinstance(found, Granted)
+    assert isinstance(found, Reservation)
     assert found.output_tokens == tokens
     assert found.entries == (Entry(row.pk, PROMPT + tokens, "tokens"),)
-    why = Refused(limit(of).budget, 5000 + left, 5000, NOON.replace(hour=0, day=18), is_soon=False)
+    why = Refusal(limit(of).budget, 5000 + left, 5000, NOON.replace(hour=0, day=18), is_soon=False)
     assert found.shortage == (why if tokens < answer else None)
     assert amounts(of) == [(5000, PROMPT + tokens)]
 
@@ -147,11 +149,11 @@ def test_a_call_waits_for_reservations_of_others_unless_it_gets_plenty(
     put(of, spent=1000, reserved=8000 - left)
     found = asked(wish(of, answer=answer, is_last=is_last))
     if tokens is not None:
-        assert isinstance(found, Granted)
+        assert isinstance(found, Reservation)
         assert found.output_tokens == tokens
         assert (found.shortage is not None and found.shortage.is_soon) == (tokens < answer)
         return
-    assert isinstance(found, Refused)
+    assert isinstance(found, Refusal)
     assert (found.is_soon, found.spent, found.limit) == (True, 1000, 9000)
     assert BudgetPeriod.objects.get().refused_at is None
 
@@ -188,7 +190,7 @@ def test_a_refusal_of_a_batch_is_kept_beside_reservations_of_others() -> None:
     put(of, spent=900)
     wanted = [wish(of, answer=10), wish(of), wish(of, answer=20)]
     found = reservations.reserve_all(wanted)
-    assert [isinstance(each, Granted) for each in found] == [True, False, False]
+    assert [isinstance(each, Reservation) for each in found] == [True, False, False]
     row = BudgetPeriod.objects.get()
     assert row.refused_at is not None
     assert (row.spent, row.reserved) == (900, 50)
@@ -242,9 +244,9 @@ def test_an_answer_is_as_long_as_the_money_that_is_left(
     dear = replace(PRICED, input_price=Decimal(1000), output_price=Decimal(20_000))
     found = asked(wish(of, answer=answer, model=dear))
     if tokens is None:
-        assert isinstance(found, Refused)
+        assert isinstance(found, Refusal)
     else:
-        assert isinstance(found, Granted)
+        assert isinstance(found, Reservation)
         assert found.output_tokens == tokens
         cost = CENT * (4 + 2 * tokens)
         assert found.entries == (Entry(row.pk, cost, "money"),)
@@ -310,11 +312,11 @@ def test_of_a_batch_each_has_its_own_call_and_sees_those_before_it() -> None:
         each.call.model_id = each.model.id
     with listening() as sent:
         found = reservations.reserve_all(wanted)
-    tokens = [each.output_tokens if isinstance(each, Granted) else None for each in found]
+    tokens = [each.output_tokens if isinstance(each, Reservation) else None for each in found]
     assert tokens == [1024, 1024, 260, None]
     calls = {each.pk: each for each in ModelCall.objects.all()}
     assert len(calls) == 3
-    made = [each.call_id for each in found if isinstance(each, Granted)]
+    made = [each.call_id for each in found if isinstance(each, Reservation)]
     assert [calls[each].model_id for each in made] == [1, 2, 3]
     assert amounts(of) == [(0, 2 * 1064 + 300)]
     assert len([each for each in sent if each.sql.startswith("UPDATE")]) == 1
@@ -324,10 +326,10 @@ def test_of_a_batch_each_has_its_own_call_and_sees_those_before_it() -> None:
 def test_a_batch_of_different_people_keeps_their_periods_apart(user: User) -> None:
     of = budget(1100, each_person=True)
     found = reservations.reserve_all([wish(limit(of, 1)), wish(limit(of, 2)), wish(limit(of, 1))])
-    assert [isinstance(each, Granted) for each in found] == [True, True, False]
+    assert [isinstance(each, Reservation) for each in found] == [True, True, False]
     assert amounts(of) == [(0, 1064), (0, 1064)]
     put(of, date(2026, 3, 16), person=1, reserved=5)
-    assert isinstance(asked(wish(limit(of, 3))), Granted)
+    assert isinstance(asked(wish(limit(of, 3))), Reservation)
     assert amounts(of) == [(0, 5), (0, 1064), (0, 1064), (0, 1064)]
 
 
@@ -336,9 +338,9 @@ def test_a_call_that_cannot_be_stored_takes_no_other_of_its_batch_with_it() -> N
     broken = wish(of)
     broken.call.model_name = None  # type: ignore[assignment]
     first, error, last = reservations.reserve_all([wish(of), broken, wish(of)])
-    assert isinstance(first, Granted)
+    assert isinstance(first, Reservation)
     assert isinstance(error, IntegrityError)
-    assert isinstance(last, Granted)
+    assert isinstance(last, Reservation)
     assert [first.call_id, last.call_id] == [each.pk for each in ModelCall.objects.order_by("pk")]
     assert amounts(of) == [(0, 2 * 1064)]
     assert isinstance(asked(broken), IntegrityError)
@@ -365,7 +367,7 @@ def test_a_budget_that_is_deleted_meanwhile_is_asked_for_again_three_times_in_al
             raise errors.pop()
 
     with before_each('INTO "core_modelcall"', fail) as tried:
-        assert isinstance(asked(wish(of)), Granted)
+        assert isinstance(asked(wish(of)), Reservation)
         assert len(tried) == 3
         assert amounts(of) == [(0, 1064)]
         errors += [IntegrityError("gone") for _ in range(9)]
@@ -385,7 +387,7 @@ def test_a_period_that_changed_under_its_lock_is_not_overdrawn(column: str) -> N
     assert len(tried) == 3
     assert amounts(of) == [(0, 0)]
     with before_each(update, lambda: rows.update(**{column: 0})):
-        assert isinstance(asked(wish(of)), Granted)
+        assert isinstance(asked(wish(of)), Reservation)
 
 
 def test_a_deleted_budget_limits_nothing_and_gets_no_period() -> None:
@@ -394,7 +396,7 @@ def test_a_deleted_budget_limits_nothing_and_gets_no_period() -> None:
     gone.delete()
     found = granted(wish(*limits))
     assert [each.amount for each in found.entries] == [1064]
-    assert isinstance(asked(wish(limits[0])), Granted)
+    assert isinstance(asked(wish(limits[0])), Reservation)
     assert BudgetPeriod.objects.count() == 1
 
 
@@ -424,7 +426,7 @@ def test_an_edited_limit_counts_at_once_but_one_of_another_unit_with_the_next_ru
     assert found.budget.unit == "tokens"
 
 
-def closing(of: Granted, *, spent: int, day: date = TODAY) -> Closing:
+def closing(of: Reservation, *, spent: int, day: date = TODAY) -> Closing:
     """Return the end of a call that used so much."""
     changes = [Change(each.period_id, each.amount, spent) for each in of.entries]
     return Closing(of.call_id, {"completion_tokens": spent, "day": day}, tuple(changes))
@@ -518,7 +520,7 @@ def test_of_a_batch_a_message_is_counted_once_for_each_run(runs: list[Run]) -> N
     found = reservations.reserve_all(wanted)
     counts = [
         sum(entry.amount for entry in each.entries if entry.unit == "messages")
-        if isinstance(each, Granted)
+        if isinstance(each, Reservation)
         else None
         for each in found
     ]
@@ -530,7 +532,7 @@ def test_calls_without_a_run_are_a_message_each(session: ChatSession) -> None:
     first = Run.objects.create(pk=1, session=session, user=session.user)
     of = budget(4, unit="messages")
     found = reservations.reserve_all([wish(of, run=first), wish(of), wish(of)])
-    assert [isinstance(each, Granted) for each in found] == [True, True, True]
+    assert [isinstance(each, Reservation) for each in found] == [True, True, True]
     granted(wish(of))
     refused(wish(of))
     refused(wish(of, answer=1))
@@ -588,7 +590,7 @@ def test_a_message_that_is_counted_after_its_question_is_not_counted_before(
     of = budget(1, unit="messages")
     RunPause.objects.create(run=first, continued_by=second)
     found = reservations.reserve_all([wish(of, run=second), wish(of, run=second)])
-    assert [isinstance(each, Granted) for each in found] == [True, True]
+    assert [isinstance(each, Reservation) for each in found] == [True, True]
     assert amounts(of) == [(0, 1)]
 
 

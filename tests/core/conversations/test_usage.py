@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from core.conversations import budgets, reservations, usage
 from core.conversations.budgets import Entry, Limit
-from core.conversations.reservations import Granted, Refused, Wish
+from core.conversations.reservations import Refusal, Reservation, ReservationRequest
 from core.conversations.usage import RunMeter
 from core.database.transactions import atomic_write
 from core.lib.tokens import estimate
@@ -50,11 +50,11 @@ BUDGET = BudgetInfo(
     account_id=0,
     assistant_id=0,
 )
-SOON = Refused(BUDGET, 100, 10, NOON, is_soon=True)
-USED_UP = Refused(BUDGET, 100, 90, NOON, is_soon=False)
-GRANTED = Granted(300, (Entry(5, 340, "tokens"),), call_id=7)
+SOON = Refusal(BUDGET, 100, 10, NOON, is_soon=True)
+USED_UP = Refusal(BUDGET, 100, 90, NOON, is_soon=False)
+GRANTED = Reservation(300, (Entry(5, 340, "tokens"),), call_id=7)
 NO_ONE = {"user_id": 0, "key_id": 0, "account_id": 0, "assistant_id": 0}
-Answer = Granted | Refused | Exception
+Answer = Reservation | Refusal | Exception
 
 
 class World:
@@ -63,14 +63,14 @@ class World:
     def __init__(self) -> None:
         self.now = 1000.0
         self.slept: list[float] = []
-        self.wishes: list[Wish] = []
+        self.wishes: list[ReservationRequest] = []
         self.answers: list[Answer] = []
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
 
-    def reserve(self, wishes: list[Wish]) -> list[Answer]:
+    def reserve(self, wishes: list[ReservationRequest]) -> list[Answer]:
         """Answer each wish with the next answer; the last one stays."""
         self.wishes += wishes
         return [self.answers.pop(0) if len(self.answers) > 1 else self.answers[0] for _ in wishes]
@@ -178,7 +178,7 @@ async def test_a_call_that_is_stopped_while_the_database_fails_is_stopped(
 ) -> None:
     loop, begins, may_go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
-    def fail(wishes: list[Wish]) -> list[Answer]:
+    def fail(wishes: list[ReservationRequest]) -> list[Answer]:
         loop.call_soon_threadsafe(begins.set)
         assert may_go.wait(20)
         return [DatabaseError("away") for _ in wishes]
@@ -191,7 +191,7 @@ async def test_a_call_that_is_stopped_while_the_database_fails_is_stopped(
     may_go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert meter.book.noted == []
+    assert meter.ledger.calls == []
 
 
 # -- wishes ------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_a_run_is_whose_calls_are_counted(say: Say) -> None:
     ]
     known: Any = SimpleNamespace(budgets=every, default=6)
     meter = RunMeter.of_run(run=run, known=known)
-    assert meter.book.whose == {
+    assert meter.ledger.common == {
         "run_id": run.pk,
         "user_id": run.user_id,
         "account_id": run.session.account_id,
@@ -252,7 +252,7 @@ def test_a_run_is_whose_calls_are_counted(say: Say) -> None:
         "attempt": 3,
         "job_id": 0,
     }
-    assert [(each.budget.id, each.person) for each in meter.book.limits] == [
+    assert [(each.budget.id, each.person) for each in meter.ledger.limits] == [
         (1, run.user_id),
         (2, 0),
         (3, 0),
@@ -260,11 +260,11 @@ def test_a_run_is_whose_calls_are_counted(say: Say) -> None:
     ]
     run.assistant_id = 0
     of_task = RunMeter.of_run(run=run, known=known, attempt=0, job_id=8)
-    whose = of_task.book.whose
+    whose = of_task.ledger.common
     assert (whose["assistant_id"], whose["attempt"], whose["job_id"]) == (6, 0, 8)
-    assert [each.budget.id for each in of_task.book.limits] == [1, 2, 3, 6]
+    assert [each.budget.id for each in of_task.ledger.limits] == [1, 2, 3, 6]
     catalogue.current()
-    assert RunMeter.of_run(run=run).book.whose["assistant_id"] == catalogue.current().default
+    assert RunMeter.of_run(run=run).ledger.common["assistant_id"] == catalogue.current().default
 
 
 async def test_meters_of_one_run_settle_each_other_and_one_apart_only_itself(
@@ -279,7 +279,7 @@ async def test_meters_of_one_run_settle_each_other_and_one_apart_only_itself(
     await meter.reserve(MODEL, REQUEST)
     assert [len(each.before) for each in world.wishes] == [0, 0, 1]
     assert world.wishes[1].call.purpose == "turn"
-    assert apart.book.whose == meter.book.whose
+    assert apart.ledger.common == meter.ledger.common
 
 
 # -- the size of a request ---------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_a_call_is_noted_as_it_is_reported_else_by_an_estimate(
     meter = meter_of()
     world.now += 2.5
     end(meter, used, output_tokens=output_tokens, failure=failure)
-    (found,) = meter.book.noted
+    (found,) = meter.ledger.calls
     columns = found.columns
     names = ("prompt_tokens", "completion_tokens", "estimated")
     assert tuple(columns[each] for each in names) == noted
@@ -402,7 +402,7 @@ def test_every_kind_of_tokens_and_a_long_failure_are_noted() -> None:
     meter = meter_of()
     used = Usage(30, 12, cached_tokens=10, reasoning_tokens=2)
     end(meter, used, model=replace(PRICED, name="x" * 400), failure="f" * 50)
-    (found,) = meter.book.noted
+    (found,) = meter.ledger.calls
     assert (found.columns["cached_tokens"], found.columns["reasoning_tokens"]) == (10, 2)
     assert found.columns["failure"] == "f" * 40
     assert len(found.columns["model_name"]) == 300
@@ -419,7 +419,7 @@ async def test_the_time_of_a_call_begins_when_it_is_granted(world: World) -> Non
     await meter.reserve(MODEL, REQUEST)
     world.now += 0.25
     end(meter, Usage(30, 12))
-    first, second = meter.book.noted
+    first, second = meter.ledger.calls
     assert (first.columns["milliseconds"], second.columns["milliseconds"]) == (1500, 250)
     assert (first.call_id, first.entries) == (7, GRANTED.entries)
     assert "model_name" not in first.columns
@@ -434,7 +434,7 @@ def test_calls_are_stored_once_also_when_the_end_is_made_again(say: Say) -> None
     end(meter, Usage(1, 2), model=PRICED, failure="cut")
     with pytest.raises(RuntimeError), transaction.atomic():
         assert len(usage.settle(meter)) == 2
-        for each in meter.book.noted:
+        for each in meter.ledger.calls:
             each.is_stored = False  # on_commit is at once in this test, unlike a rollback
         raise RuntimeError
     usage.store(meter)
@@ -458,8 +458,8 @@ def test_all_open_calls_of_a_run_are_settled_with_its_end(say: Say) -> None:
     for answer in (5, 7):
         call = ModelCall.objects.create(state="open", day=NOON.date())
         end(meter, Usage(30, answer))
-        meter.book.noted[-1].call_id = call.pk
-        meter.book.noted[-1].entries = (Entry(row.pk, 300, "tokens"),)
+        meter.ledger.calls[-1].call_id = call.pk
+        meter.ledger.calls[-1].entries = (Entry(row.pk, 300, "tokens"),)
     end(meter, Usage(1, 1))
     commit(meter)
     row.refresh_from_db()
@@ -499,20 +499,20 @@ def test_prices_are_looked_up_before_the_transaction_of_the_end(
     with atomic_write():
         (insert,) = usage.settle(meter)
     assert len(asked) == 1
-    assert [each.price() for each in meter.book.noted] == [5]
+    assert [each.price() for each in meter.ledger.calls] == [5]
     assert insert is not None
 
 
 def left_of(meter: RunMeter) -> list[int]:
     """Return the calls that are not stored yet, by their answers."""
-    return [each.columns["completion_tokens"] for each in meter.book.left]
+    return [each.columns["completion_tokens"] for each in meter.ledger.unstored]
 
 
 def test_stored_calls_are_not_left(say: Callable[..., Run]) -> None:
     meter = RunMeter.of_run(run=say("hello"))
     end(meter, Usage(1, 1))
     end(meter, Usage(1, 2))
-    usage.mark_stored(meter.book.noted[:1])
+    usage.mark_stored(meter.ledger.calls[:1])
     assert left_of(meter) == [2]
     usage.store(meter)
     assert left_of(meter) == []

@@ -56,21 +56,21 @@ def call_once(run: Run) -> None:
     """Make two calls of a run, and end it."""
     meter = RunMeter.of_run(run=run)
     for _ in range(2):
-        wish = wish_of(meter, before=[each.closing() for each in meter.book.left])
+        wish = wish_of(meter, before=[each.closing() for each in meter.ledger.unstored])
         (found,) = reservations.reserve_all([wish])
-        assert isinstance(found, reservations.Granted)
+        assert isinstance(found, reservations.Reservation)
         meter._open = found
         end(meter, USED)
     commit(meter)
     left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=[])
 
 
-def wish_of(meter: RunMeter, **more: Any) -> reservations.Wish:
+def wish_of(meter: RunMeter, **more: Any) -> reservations.ReservationRequest:
     """Return the wish for a small call."""
-    return reservations.Wish(
+    return reservations.ReservationRequest(
         call=meter._row(MODEL),
         model=MODEL,
-        limits=meter.book.limits,
+        limits=meter.ledger.limits,
         prompt_tokens=9,
         output_tokens=9,
         **more,
@@ -121,7 +121,7 @@ def test_a_reservation_is_few_statements_and_many_at_once_are_hardly_more(grown:
         wishes = [wish_of(meter) for _ in range(number)]
         with listening() as asked, atomic_write():
             found = reservations.reserve_all(wishes)
-        assert all(isinstance(each, reservations.Granted) for each in found)
+        assert all(isinstance(each, reservations.Reservation) for each in found)
         return len(asked)
 
     statements(1)  # the periods are there

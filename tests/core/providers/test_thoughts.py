@@ -161,7 +161,7 @@ async def test_a_turn_keeps_thoughts_out_of_its_answer_and_of_the_next_request(
     events = Events()
     it = turn(compatible, events)
     await it.run()
-    assert it.texts == ["It is ten."]
+    assert it.output.texts == ["It is ten."]
     assert events.of("text") == [{"content": "It is ten."}]
     assert events.of("thinking") == [{"content": "I look.\n"}, {"content": "Ten.\n"}]
     assert server.requests[1]["messages"][1]["content"] == ""

@@ -126,7 +126,7 @@ def test_w15_deleting_removes_the_input_from_the_run_and_the_inbox(owner: User) 
         assert not is_forgotten(run)
         stored.delete(run)
         assert is_forgotten(run)
-        assert not run.options[stored.KEPT]["store"]
+        assert not run.options["response"]["store"]
         assert stored.given_items(run) == []
     assert done.cancel_requested_at is None
     end_queued(queued.pk)

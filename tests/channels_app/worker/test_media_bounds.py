@@ -11,8 +11,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from channels_app.base import Account, Channel, ChannelError, RemoteFile
-from channels_app.intake import media
+from channels_app.intake import media as in_messages
 from channels_app.memory.channel import CHANNEL, PLATFORM
+from channels_app.worker import media, media_files
+from channels_app.worker.pictures import pictures_of
 from core.conversations.events import LostLeaseError
 from core.conversations.sessions import delete
 from core.files import quota, storage
@@ -81,7 +83,7 @@ def kept(user: User, content: bytes = b"hello", **fields: Any) -> StoredFile:
 )
 def test_a_medium_waits_unless_it_goes_to_the_model_itself(item: Item, *, waits: bool) -> None:
     """Pictures do, by their first bytes, not by the type that is said."""
-    assert media.waits({"kind": "image", **item}) is waits
+    assert in_messages.waits({"kind": "image", **item}) is waits
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_a_medium_waits_unless_it_goes_to_the_model_itself(item: Item, *, waits:
     ],
 )
 def test_a_picture_is_known_by_its_first_bytes(url: str, *, is_picture: bool) -> None:
-    assert media.is_picture(url) is is_picture
+    assert in_messages.is_picture(url) is is_picture
 
 
 def test_c6_pictures_above_the_limit_are_said_not_to_be_shown(run: Run, settings: Settings) -> None:
@@ -112,10 +114,10 @@ def test_c6_pictures_above_the_limit_are_said_not_to_be_shown(run: Run, settings
     run.text, made = "look", {name: f"data:{name}" for name in "abc"}
     shown = [{"kind": "image", "file": name, "seen": True} for name in made]
     run.route = {"media": [{"kind": "file", "file": "d"}, *shown[:2]]}
-    assert list(asyncio.run(media.pictures(run, made))) == ["a", "b"]
+    assert list(asyncio.run(pictures_of(run, made))) == ["a", "b"]
     assert run.text == "look"
     run.route = {"media": shown}
-    assert list(asyncio.run(media.pictures(run, made))) == ["a", "b"]
+    assert list(asyncio.run(pictures_of(run, made))) == ["a", "b"]
     assert run.text == "look\n[Only the first 2 of these 3 pictures are shown.]"
 
 
@@ -125,7 +127,7 @@ def test_files_of_a_message_count_with_their_size_unless_they_are_stored(
     """Those that are pictures for the model, or still on their platform, do not."""
 
     def sizes(*items: Item) -> list[int]:
-        return media.sizes_to_keep([*items], user_id=guest.pk)
+        return in_messages.sizes_to_keep([*items], user_id=guest.pk)
 
     remote = {"kind": "document", "remote": "f"}
     assert sizes({"kind": "image", "url": PIXEL}, remote, paper("x" * 300)) == [300]
@@ -147,27 +149,27 @@ def test_files_of_a_message_count_with_their_size_unless_they_are_stored(
 @pytest.mark.parametrize("text", ["x" * 30, "x" * 31, "x" * 32])
 def test_a_stored_file_is_found_whatever_its_padding(guest: User, text: str) -> None:
     kept(guest, text.encode())
-    assert media.sizes_to_keep([paper(text)], user_id=guest.pk) == []
+    assert in_messages.sizes_to_keep([paper(text)], user_id=guest.pk) == []
 
 
 def test_a_file_of_a_message_is_stored_once_in_its_session(run: Run, session: ChatSession) -> None:
     """A client that keeps the history sends it with every message."""
-    first = media.from_data_url(run, paper("hello", name="n.txt"))
+    first = media_files.from_data_url(run, paper("hello", name="n.txt"))
     assert (first.name, first.session, first.run, first.user) == ("n.txt", session, run, run.user)
     assert storage.read(first) == b"hello"
     again = Run.objects.create(session=session, user=run.user)
-    assert media.from_data_url(again, paper("hello")) == first
-    assert media.from_data_url(again, paper("other")) != first
+    assert media_files.from_data_url(again, paper("hello")) == first
+    assert media_files.from_data_url(again, paper("other")) != first
     elsewhere = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
-    assert media.from_data_url(elsewhere, paper("hello")).session == elsewhere.session
+    assert media_files.from_data_url(elsewhere, paper("hello")).session == elsewhere.session
 
 
 @pytest.mark.parametrize("ended", ["revoked_at", "purged_at", "origin"])
 def test_a_file_that_is_gone_or_was_made_here_is_stored_anew(run: Run, ended: str) -> None:
-    first = media.from_data_url(run, paper("hello"))
+    first = media_files.from_data_url(run, paper("hello"))
     value = "made" if ended == "origin" else timezone.now()
     StoredFile.objects.filter(pk=first.pk).update(**{ended: value})
-    assert media.from_data_url(run, paper("hello")) != first
+    assert media_files.from_data_url(run, paper("hello")) != first
 
 
 @pytest.mark.parametrize(
@@ -181,13 +183,15 @@ def test_a_file_that_is_gone_or_was_made_here_is_stored_anew(run: Run, ended: st
 )
 def test_a_file_without_a_name_has_that_of_its_kind(run: Run, mime: str, name: str) -> None:
     url = f"data:{mime};base64,aGVsbG8="
-    assert media.from_data_url(run, {"kind": "document", "url": url}).name == name
+    assert media_files.from_data_url(run, {"kind": "document", "url": url}).name == name
 
 
 @pytest.mark.parametrize("data", ["aGVsbG8", "aGVsbG8=%", "x", "aGVs,bG8=", "éééé"])
 def test_a_damaged_file_is_refused_for_good(run: Run, data: str) -> None:
     with pytest.raises(ChannelError, match="the file is damaged") as caught:
-        media.from_data_url(run, {"kind": "document", "url": f"data:text/plain;base64,{data}"})
+        media_files.from_data_url(
+            run, {"kind": "document", "url": f"data:text/plain;base64,{data}"}
+        )
     assert caught.value.permanent
     assert not StoredFile.objects.exists()
 
@@ -196,10 +200,10 @@ def test_an_uploaded_file_belongs_to_the_first_session_that_names_it(
     run: Run, session: ChatSession
 ) -> None:
     file, other = kept(run.user), kept(run.user)
-    found = media.uploaded(run, file.public_id)
+    found = media_files.uploaded(run, file.public_id)
     assert (found, found.session, found.run) == (file, session, run)
     later = Run.objects.create(session=session, user=run.user)
-    again = media.uploaded(later, file.public_id)
+    again = media_files.uploaded(later, file.public_id)
     assert (again, again.session, again.run) == (file, session, run)
     other.refresh_from_db()
     assert other.session is None
@@ -209,13 +213,13 @@ def test_an_upload_that_is_sent_into_two_chats_outlives_the_first_one(
     run: Run, session: ChatSession
 ) -> None:
     file = kept(run.user)
-    media.uploaded(run, file.public_id)
+    media_files.uploaded(run, file.public_id)
     later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
-    copy = media.uploaded(later, file.public_id)
+    copy = media_files.uploaded(later, file.public_id)
     assert (copy.session, copy.run, copy.name) == (later.session, later, file.name)
-    assert media.uploaded(later, file.public_id) == copy  # by another attempt
+    assert media_files.uploaded(later, file.public_id) == copy  # by another attempt
     other = kept(run.user, b"other", session=session)
-    assert storage.read(media.uploaded(later, other.public_id)) == b"other"
+    assert storage.read(media_files.uploaded(later, other.public_id)) == b"other"
     delete(session=session)
     assert storage.read(copy) == b"hello"
     assert StoredFile.objects.filter(sha256=copy.sha256).get() == copy
@@ -223,7 +227,7 @@ def test_an_upload_that_is_sent_into_two_chats_outlives_the_first_one(
 
 def test_uploads_of_the_same_content_stay_apart_in_their_chat(run: Run) -> None:
     for file in [kept(run.user), kept(run.user)]:
-        assert [media.uploaded(run, file.public_id) for _ in range(2)] == [file, file]
+        assert [media_files.uploaded(run, file.public_id) for _ in range(2)] == [file, file]
 
 
 def test_an_upload_without_its_bytes_is_not_copied(run: Run, session: ChatSession) -> None:
@@ -231,7 +235,7 @@ def test_an_upload_without_its_bytes_is_not_copied(run: Run, session: ChatSessio
     storage.path_of(file).unlink()
     later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
     with pytest.raises(ChannelError, match="there is no such uploaded file") as caught:
-        media.uploaded(later, file.public_id)
+        media_files.uploaded(later, file.public_id)
     assert caught.value.permanent
 
 
@@ -242,7 +246,7 @@ def test_a_copy_counts_as_a_file_of_its_person(
     settings.MAX_FILES_PER_USER = 1
     later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
     with pytest.raises(quota.QuotaExceededError):
-        media.uploaded(later, file.public_id)
+        media_files.uploaded(later, file.public_id)
 
 
 @pytest.mark.parametrize("ended", ["user", "revoked_at", "purged_at", "public_id"])
@@ -254,7 +258,7 @@ def test_an_uploaded_file_of_another_person_or_one_that_is_gone_is_not_found(
     row = StoredFile.objects.filter(pk=file.pk)
     row.update(**{ended: values.get(ended, timezone.now())})
     with pytest.raises(ChannelError, match="there is no such uploaded file") as caught:
-        media.uploaded(run, file.public_id)
+        media_files.uploaded(run, file.public_id)
     assert caught.value.permanent
     assert row.get().session is None
 
@@ -264,7 +268,7 @@ def stored(transactional_db: None, run: Run) -> Callable[[Item], StoredFile]:
     """Return ``stored(item)``: the stored file of a medium of the run."""
 
     def get(item: Item, channel: Channel | None = CHANNEL) -> StoredFile:
-        return asyncio.run(media.stored_of(run, channel, {"kind": "document", **item}))
+        return asyncio.run(media_files.stored_of(run, channel, {"kind": "document", **item}))
 
     return get
 
@@ -345,7 +349,9 @@ def test_a_file_is_fetched_again_after_a_failure_that_passes(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of its platform: a rate limit, a broken connection. Not for ever, and no other failure."""
-    monkeypatch.setattr(media, "FETCH_WAITS", [each / 100 for each in media.FETCH_WAITS])
+    monkeypatch.setattr(
+        media_files, "FETCH_WAITS", [each / 100 for each in media_files.FETCH_WAITS]
+    )
     PLATFORM.files["f"] = b"data"
     busy = ChannelError("too many requests", retry_after=0.01)
     PLATFORM.refusals += [busy, ChannelError("no connection")]
@@ -376,7 +382,7 @@ def test_a_file_that_a_broken_channel_does_not_fetch_is_told_as_that(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """A time-out was told as a full disk; another error ended the turn without an answer."""
-    monkeypatch.setattr(media, "FETCH_WAITS", [])
+    monkeypatch.setattr(media_files, "FETCH_WAITS", [])
     item: Item = {"kind": "document", "name": "n.txt", "remote": "f"}
     row = InboundMessage(account=run.session.account, run=run, media=[item])
     channel: Any = Broken(error)
