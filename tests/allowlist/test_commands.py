@@ -49,7 +49,9 @@ def test_a8_access_check_prints_why_no_user_matched(
         run("access_check", "--channel", "telegram", "--id", "@ann")
     with pytest.raises(CommandError, match="the group -1001 is not listed"):
         run("access_check", "--channel", "telegram", "--id", "42", "--group", "-1001")
-    assert "allowed as ann" in run("access_check", "--channel", "matrix", "--id", "42")
+    elsewhere = run("access_check", "--channel", "matrix", "--id", "42")
+    assert "allowed as ann" in elsewhere
+    assert "There is no account matrix/default" in elsewhere  # a typing error, most often
     email = ["--channel", "telegram", "--account", "main", "--kind", "email", "--id", "a@b.example"]
     with pytest.raises(CommandError, match="denied"):
         run("access_check", *email)
