@@ -973,12 +973,15 @@ def test_w22_a_key_for_the_model_only_is_made_and_listed_as_such(
 def test_a10_a_key_without_holder_or_scope_or_that_has_ended_is_refused(
     owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
-    """[A10] The form says so."""
+    """[A10] The form says so, and no constraint of the database beside it."""
     if "user" in form:
         form = form | {"user": str(User.objects.get().pk)}
     if "account" in form:
         form = form | {"account": str(telegram.pk)}
-    assert owner_client.post("/admin/allowlist/apikey/add/", form).status_code == 200
+    refused = owner_client.post("/admin/allowlist/apikey/add/", form)
+    assert refused.status_code == 200
+    assert "Please correct the error" in refused.content.decode()
+    assert "Constraint" not in refused.content.decode()
     assert not ApiKey.objects.exists()
 
 
