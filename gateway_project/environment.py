@@ -31,7 +31,7 @@ def text(name: str, default: str = "") -> str:
     """Return the value of ``name``, or the content of the file ``name_FILE``, or ``default``;
     without the blanks around it, as the line end of a secret of Kubernetes.
     """
-    path = os.environ.get(f"{name}_FILE", "")
+    path = os.environ.get(f"{name}_FILE", "").strip()
     if path:
         try:
             return Path(path).read_text(encoding="utf-8").strip()

@@ -548,6 +548,20 @@ def test_a6_the_four_actions_of_the_list(
     assert request_row.decided_via == "admin"
 
 
+def test_a6_a_sender_who_was_blocked_by_mistake_may_ask_again(
+    owner_client: Client, request_row: UnknownRequest
+) -> None:
+    """[A6] Block is beside Deny, and nothing took it back. Only what is blocked is unblocked."""
+    row = request_row
+    again = unknown_requests.DeniedMessage(account=row.account, kind=row.kind, sender=row.sender)
+    chosen = {"_selected_action": [str(row.pk)]}
+    for action, state in (("block", "blocked"), ("unblock", "pending"), ("unblock", "pending")):
+        answer = owner_client.post(REQUESTS, {"action": action, **chosen}, follow=True)
+        assert unknown_requests.record(again, now=timezone.now()).state == state
+    assert "0 senders unblocked" in answer.content.decode()
+    assert AuditEntry.objects.filter(action="request.unblock").count() == 1
+
+
 def test_a6_a_decision_is_a_post_with_a_verdict(
     owner_client: Client, request_row: UnknownRequest
 ) -> None:

@@ -154,7 +154,7 @@ def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner
         unknown_requests.DeniedMessage(account=telegram, kind="im", sender="41"), now=timezone.now()
     )
     User.objects.create(username="second", is_owner=True)
-    with pytest.raises(CommandError, match="--owner"):
+    with pytest.raises(CommandError, match=f"--owner: {owner.username}, second"):
         run("requests", "deny", row.public_id)
     with pytest.raises(CommandError, match="no such owner"):
         run("requests", "deny", row.public_id, "--owner", "third")

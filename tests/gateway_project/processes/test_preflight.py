@@ -510,8 +510,14 @@ def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> 
     """A secret of Kubernetes that ``echo`` wrote ends with a line, and Docker keeps what follows a
     value in its file: the metrics were refused, and no page had an allowed host.
     """
-    for name, value in (("METRICS_TOKEN", "a-token\n"), ("GATEWAY_URL", "https://a.example ")):
+    given = {
+        "METRICS_TOKEN": "a-token\n",
+        "GATEWAY_URL": "https://a.example ",
+        "GATEWAY_HOME": "/a ",
+    }
+    for name, value in given.items():
         monkeypatch.setenv(name, value)
+    assert home.directory() == Path("/a")
     assert environment.text("METRICS_TOKEN") == "a-token"
     assert environment.origin("GATEWAY_URL", "") == "https://a.example"
 
