@@ -548,7 +548,7 @@ def test_a6_the_four_actions_of_the_list(
     assert request_row.decided_via == "admin"
 
 
-def test_a6_a_sender_who_was_blocked_by_mistake_may_ask_again(
+def test_a6_a_sender_blocked_by_mistake_may_ask_again(
     owner_client: Client, request_row: UnknownRequest
 ) -> None:
     """[A6] Block is beside Deny, and nothing took it back. Only what is blocked is unblocked."""
