@@ -16,7 +16,8 @@ class UnknownRequest(models.Model):
     """A sender that no user matched ([A5]): one row per (account, kind, sender).
 
     pending -> approved | denied | blocked | expired. The first decision wins ([A6]); expired and
-    denied go back to pending when the sender writes again, blocked does not.
+    denied go back to pending when the sender writes again; blocked does not, until an owner
+    unblocks it: then it is expired.
 
     ``notice_at``: when a notice was queued for the owners; ``notified_at``: when one was delivered,
     or displayed to an owner.

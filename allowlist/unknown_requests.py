@@ -288,6 +288,27 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     return row
 
 
+def unblock(rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datetime) -> int:
+    """Let the blocked senders among ``rows`` ask again: their requests expire, so that the next
+    message makes each pending. Return how many these were. Audited. Raises ``NotAnOwner``.
+    """
+    _check_owner(owner, "", via, now)
+    with transactions.atomic_write():
+        blocked = list(rows.filter(state=State.BLOCKED).order_by("pk"))
+        for row in blocked:
+            UnknownRequest.objects.filter(pk=row.pk, state=State.BLOCKED).update(
+                state=State.EXPIRED, decided_at=None, decided_by=None, decided_via=""
+            )
+            audit.record(
+                actor=audit.actor_of(owner),
+                action="request.unblock",
+                subject=row.public_id,
+                data={"via": via, "sender": f"{row.kind}:{row.sender}"},
+                now=now,
+            )
+    return len(blocked)
+
+
 def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:
     """Return the identity that the approval created, if it still exists."""
     found = ChannelIdentity.objects.select_related("user").filter(

@@ -77,6 +77,8 @@ def postgresql(parts: SplitResult) -> dict[str, Any]:
         "dbname": parts.path.lstrip("/"),
     }
     asked = parameters(parts)
+    if not own["dbname"] and "service" not in asked:
+        raise ImproperlyConfigured("DATABASE_URL names no database: postgres://user@host/name")
     if twice := sorted(name for name in asked if own.get(name)):
         raise ImproperlyConfigured(f"DATABASE_URL has a repeated parameter: {', '.join(twice)}")
     return {

@@ -28,8 +28,10 @@ MOST = {
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the value of ``name``, or the content of the file ``name_FILE``, or ``default``."""
-    path = os.environ.get(f"{name}_FILE", "")
+    """Return the value of ``name``, or the content of the file ``name_FILE``, or ``default``;
+    without the blanks around it, as the line end of a secret of Kubernetes.
+    """
+    path = os.environ.get(f"{name}_FILE", "").strip()
     if path:
         try:
             return Path(path).read_text(encoding="utf-8").strip()
@@ -37,7 +39,7 @@ def text(name: str, default: str = "") -> str:
             why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
             message = f"{name}_FILE names a file that cannot be read: {why}"
             raise ImproperlyConfigured(message) from error
-    return os.environ.get(name, "") or default
+    return os.environ.get(name, "").strip() or default
 
 
 SYSTEM_ZONES = Path("/usr/share/zoneinfo")
@@ -61,7 +63,7 @@ def server(name: str) -> str:
     The value is in no message: it may hold a password.
     """
     name = name if text(name) else OLD_NAMES.get(name, name)  # errors name the one that is set
-    value = text(name).strip().rstrip("/")
+    value = text(name).rstrip("/")
     parts = parts_of(value)
     if value and (parts is None or parts.scheme not in {"http", "https"} or not parts.hostname):
         message = "an address like http://127.0.0.1:11434/v1, without quotes"
@@ -238,10 +240,10 @@ def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str
     """
     value = text(name) or default()
     parts = parts_of(value)
-    if parts is None:
+    if parts is None or parts.scheme not in {"redis", "rediss"}:
         raise ImproperlyConfigured(f"{name} must be like redis://:PASSWORD@host:6379/0; {SPELLING}")
     elsewhere = parts.hostname not in {None, "localhost", "127.0.0.1", "::1"}
-    if in_production and parts.scheme in {"redis", "rediss"} and elsewhere and not parts.password:
+    if in_production and elsewhere and not parts.password:
         raise ImproperlyConfigured(
             f"{name} names a broker on another machine without a password: give it one "
             "(requirepass) and write redis://:PASSWORD@host:port/0"

@@ -19,7 +19,7 @@ SECRET_NAMES = ("secret_key", "encryption_key", "broker_password", "model_key")
 
 def directory() -> Path:
     """Return ``GATEWAY_HOME``; by default ``./var`` of a clone, else a folder of this user."""
-    return Path(os.environ.get("GATEWAY_HOME") or default_directory()).resolve()
+    return Path(os.environ.get("GATEWAY_HOME", "").strip() or default_directory()).resolve()
 
 
 def default_directory() -> Path:

@@ -40,7 +40,8 @@ class ApiKeyForm(ModelForm[ApiKey]):
         """Require one user or one bridge; without these fields, use the current user."""
         data = super().clean() or {}
         if "user" in self.fields and bool(data.get("user")) == bool(data.get("account")):
-            raise ValidationError("A key belongs to exactly one person or one bridge account.")
+            # Beside a field: else Django would say in its words that a constraint is violated.
+            self.add_error("user", "A key belongs to exactly one person or one bridge account.")
         return data
 
 

@@ -196,8 +196,8 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
             "Rights",
             {
                 "fields": ("is_owner", ("is_staff", "is_superuser"), "groups"),
-                "description": "Only owners decide about access. Roles apply to staff; a "
-                "superuser has all of them.",
+                "description": "Only owners decide about access; for their pages in the admin they "
+                "are staff with roles as well. Roles apply to staff; a superuser has all of them.",
             },
         ),
         (SINGLE_RIGHTS, {"fields": ("user_permissions",), "classes": ("collapse",)}),

@@ -101,7 +101,8 @@ class ToolRuleForm(ModelForm[ToolRule]):
         if data.get("chat") and not data.get("account"):
             self.add_error("account", "Choose the account of this group.")
         if not self.errors and self.same(data).exists():
-            self.add_error(None, "There is a rule for this tool and target. Change that one.")
+            # Beside a field: see ApiKeyForm.
+            self.add_error("tool", "There is a rule for this tool and target. Change that one.")
         return data
 
     def same(self, data: dict[str, Any]) -> QuerySet[ToolRule]:

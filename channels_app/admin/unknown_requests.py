@@ -76,7 +76,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         ("decided_by", "decided_at"),
         ("decided_via", "granted_user"),
     )
-    actions = ("approve", "approve_24h", "deny", "block")
+    actions = ("approve", "approve_24h", "deny", "block", "unblock")
 
     @admin.display(description="sender", ordering="sender")
     def sender_label(self, row: UnknownRequest) -> SafeString:
@@ -116,6 +116,15 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     approve_24h = decide_chosen("Approve for 24 h", "approve_24h")
     deny = decide_chosen("Deny", "deny")
     block = decide_chosen("Block", "block")
+
+    @admin.action(description="Unblock", permissions=["decide"])
+    def unblock(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
+        """Let senders who were blocked by mistake ask again."""
+        assert isinstance(request.user, User)  # noqa: S101 - who may decide is one
+        now = timezone.now()
+        number = unknown_requests.unblock(queryset, owner=request.user, via="admin", now=now)
+        text = f"{counted(number, 'sender')} unblocked: you are asked with the next message."
+        messages.success(request, text)
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner

@@ -15,7 +15,6 @@ from django.utils import timezone
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
-    Counter,
     Gauge,
     generate_latest,
 )
@@ -247,11 +246,6 @@ def metrics_text() -> bytes:
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)
-    failures = Counter(
-        "latchkey_model_failures", "runs that failed, by code", ["code"], registry=registry
-    )
-    for code, count in model_health.counts().items():
-        failures.labels(code=code).inc(count)
     lasting = Gauge(
         "latchkey_alerts",
         "troubles of which the owner was told, by kind",
@@ -265,9 +259,14 @@ def metrics_text() -> bytes:
 
 
 class Usage(Collector):
-    """Tokens, calls and cost by model, and the used part of each budget."""
+    """Failures by code; tokens, calls and cost by model; and the used part of each budget."""
 
     def collect(self) -> list[Metric]:
+        failures = CounterMetricFamily(
+            "latchkey_model_failures", "runs that failed, by code", labels=["code"]
+        )
+        for code, count in model_health.counts().items():
+            failures.add_metric([code], count)
         tokens = CounterMetricFamily(
             "latchkey_model_tokens", "tokens of calls, by model and kind", labels=["model", "kind"]
         )
@@ -289,4 +288,4 @@ class Usage(Collector):
         ratios = usage_reports.used_ratios(now=timezone.now(), most=MOST_LABELS)
         for budget_id, value in ratios.items():
             ratio.add_metric([str(budget_id)], value)
-        return [tokens, calls, cost, ratio]
+        return [failures, tokens, calls, cost, ratio]

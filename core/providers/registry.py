@@ -72,9 +72,8 @@ def of_settings() -> Provider:
                 "No model is set up. The owner chooses one in the admin, or in GATEWAY_MODEL_URL.",
                 code="setup",
             )
-        if not settings.LLM_API_KEY.isprintable():
-            reason = "GATEWAY_MODEL_KEY contains a line break or another invisible character."
-            raise ProviderError.of(Failure("setup", reason))
+        if wrong := vendors.problem_of_form(settings.LLM_API_KEY):
+            raise ProviderError.of(Failure("setup", f"GATEWAY_MODEL_KEY: {wrong}"))
         return OpenAICompatible(
             base_url=settings.LLM_BASE_URL,
             api_key=settings.LLM_API_KEY,

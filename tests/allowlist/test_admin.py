@@ -548,6 +548,20 @@ def test_a6_the_four_actions_of_the_list(
     assert request_row.decided_via == "admin"
 
 
+def test_a6_a_sender_blocked_by_mistake_may_ask_again(
+    owner_client: Client, request_row: UnknownRequest
+) -> None:
+    """[A6] Block is beside Deny, and nothing took it back. Only what is blocked is unblocked."""
+    row = request_row
+    again = unknown_requests.DeniedMessage(account=row.account, kind=row.kind, sender=row.sender)
+    chosen = {"_selected_action": [str(row.pk)]}
+    for action, state in (("block", "blocked"), ("unblock", "pending"), ("unblock", "pending")):
+        answer = owner_client.post(REQUESTS, {"action": action, **chosen}, follow=True)
+        assert unknown_requests.record(again, now=timezone.now()).state == state
+    assert "0 senders unblocked" in answer.content.decode()
+    assert AuditEntry.objects.filter(action="request.unblock").count() == 1
+
+
 def test_a6_a_decision_is_a_post_with_a_verdict(
     owner_client: Client, request_row: UnknownRequest
 ) -> None:
@@ -973,12 +987,15 @@ def test_w22_a_key_for_the_model_only_is_made_and_listed_as_such(
 def test_a10_a_key_without_holder_or_scope_or_that_has_ended_is_refused(
     owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
-    """[A10] The form says so."""
+    """[A10] The form says so, and no constraint of the database beside it."""
     if "user" in form:
         form = form | {"user": str(User.objects.get().pk)}
     if "account" in form:
         form = form | {"account": str(telegram.pk)}
-    assert owner_client.post("/admin/allowlist/apikey/add/", form).status_code == 200
+    refused = owner_client.post("/admin/allowlist/apikey/add/", form)
+    assert refused.status_code == 200
+    assert "Please correct the error" in refused.content.decode()
+    assert "Constraint" not in refused.content.decode()
     assert not ApiKey.objects.exists()
 
 

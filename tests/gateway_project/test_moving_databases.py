@@ -138,7 +138,7 @@ def test_x52_a_database_of_no_installation(
     assert not none.exists()
     (new / "gateway.sqlite3").touch()
     assert "holds no installation" in refused(empty_url(tmp_path, postgres))
-    assert "must start with postgres:// or sqlite://" in refused("mysql://x")
+    assert refused("mysql://x") == "--from must start with postgres:// or sqlite://"
     none.write_text("This is no database." * 1000)
     assert "A database does not answer as it should" in refused(f"sqlite:///{none}")
 

@@ -479,6 +479,7 @@ ACTIONS: dict[str, dict[str, bool]] = {
         "approve_24h": False,
         "deny": False,
         "block": False,
+        "unblock": False,
     },
     "allowlist.BlockPattern": {"delete_selected": False},
     "core.ToolGrant": {"revoke": False},

@@ -27,6 +27,8 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: str) -> None:
         account = _account(options["channel"], options["account"])
+        if account.pk is None:
+            self.stderr.write(f"There is no account {account}: this is the rule for one.")
         sender = Sender(account, options["kind"], options["id"], options["group"])
         now = timezone.now()
         for row in explain(sender=sender, now=now):

@@ -58,9 +58,12 @@ def _owner(username: str | None) -> User:
     owners = User.objects.filter(is_owner=True, is_active=True).order_by("pk")
     if username:
         owners = owners.filter(username=username)
-    found = list(owners[:2])
+    found = list(owners)
     if len(found) != 1:
-        raise CommandError("name an owner with --owner" if found else "there is no such owner")
+        names = ", ".join(each.username for each in found)
+        raise CommandError(
+            f"name an owner with --owner: {names}" if found else "there is no such owner"
+        )
     return found[0]
 
 

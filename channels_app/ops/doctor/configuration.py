@@ -178,8 +178,6 @@ def broker() -> Iterator[Finding]:
     if settings.REDIS_IS_EMBEDDED:
         return
     parts = urlsplit(settings.REDIS_URL)
-    if parts.scheme not in {"redis", "rediss"}:
-        return
     fix = "Give it a password (requirepass) and put that into REDIS_URL; bind it to 127.0.0.1."
     if answers_without_password(parts.hostname or "127.0.0.1", parts.port or 6379, parts.scheme):
         yield error("broker-password", "The broker answers without a password.", fix)

@@ -50,7 +50,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.search()
     yield from work.running()
     yield from work.model()
-    yield from machine.clock(now)
+    yield from machine.clock()
 
 
 def cached(*, now: datetime) -> list[Finding]:

@@ -2,9 +2,10 @@
 
 import shutil
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
+from django.utils import timezone
 
 from channels_app.ops.doctor.findings import Finding, error, warning
 from core.database import transactions
@@ -37,8 +38,12 @@ def disk() -> Iterator[Finding]:
         )
 
 
-def clock(now: datetime) -> Iterator[Finding]:
-    """Compare the clocks: leases use the database's, expiries of keys and links this machine's."""
+def clock() -> Iterator[Finding]:
+    """Compare the clocks: leases use the database's, expiries of keys and links this machine's.
+
+    The time is taken here: the checks before may have taken longer than the difference.
+    """
+    now = timezone.now()
     apart = abs((transactions.now() - now).total_seconds())
     if apart > CLOCK_SECONDS:
         yield error(

@@ -47,8 +47,10 @@ class Command(BaseCommand):
                 if User.objects.exists():
                     raise MoveError("The database that DATABASE_URL names is in use.")
                 copied = moves.copy_all(SOURCE)
-        except (StartError, MoveError, ImproperlyConfigured) as error:
+        except (StartError, MoveError) as error:
             raise CommandError(str(error)) from error
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error).replace("DATABASE_URL", "--from")) from error
         except Error as error:
             raise CommandError(f"A database does not answer as it should: {error}") from error
         for table, number in copied.items():

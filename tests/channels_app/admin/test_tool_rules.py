@@ -128,7 +128,8 @@ def test_v66_a_rule_that_says_nothing_is_refused_with_a_reason(
         assert name in errors_of(browser.post(f"{RULES}add/", form))
     assert browser.post(f"{RULES}add/", fine).status_code == 302
     again = browser.post(f"{RULES}add/", {**fine, "ask": "never"})
-    assert "There is a rule for this tool and target." in errors_of(again)["__all__"]
+    assert list(errors_of(again)) == ["tool"], "and no constraint of the database beside it"
+    assert "There is a rule for this tool and target." in errors_of(again)["tool"]
     assert browser.post(f"{RULES}add/", {**fine, "chat": "-200"}).status_code == 302
     assert "group -200 on account" in browser.get(RULES).content.decode()
 

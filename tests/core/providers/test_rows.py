@@ -208,14 +208,19 @@ async def test_the_environments_row_is_the_provider_of_the_settings(settings: Se
         await ask(registry.provider_of(row))
 
 
-async def test_the_environments_key_with_a_line_break_is_said(
-    server: ModelServer, settings: Settings
+@pytest.mark.parametrize(
+    ("key", "words"), [(f"{KEY}\n", "line break"), ("sk-…", "a character that no key has")]
+)
+async def test_an_environments_key_that_no_header_can_hold_is_said(
+    server: ModelServer, settings: Settings, key: str, words: str
 ) -> None:
+    """The one of the README, copied word for word, was "Something went wrong." in each chat."""
     settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
-    settings.LLM_API_KEY = f"{KEY}\n"
+    settings.LLM_API_KEY = key
     error = await failure(registry.current())
     assert (error.code, server.requests) == ("setup", [])
-    assert "line break" in error.reason
+    assert error.reason.startswith("GATEWAY_MODEL_KEY: The key contains ")
+    assert words in error.reason
 
 
 async def test_each_event_loop_has_its_own_provider(built: list[Counted]) -> None:

@@ -42,6 +42,7 @@ def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:
     ("url", "word"),
     [
         ("mysql://x", "sqlite://"),
+        ("postgres://a:secret-word@h", "DATABASE_URL names no database"),
         ("postgres://a:secret-word@h/n?sslmod=require", "sslmod"),
         ("postgres://a:secret-word@h/n?sslmode", "name=value"),
         ("postgres://a:secret-word@h/n?sslmode=", "name=value"),

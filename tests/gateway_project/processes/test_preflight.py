@@ -506,6 +506,32 @@ def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert environment.text("REDIS_URL") == "redis://file:6379/0"
 
 
+def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret of Kubernetes that ``echo`` wrote ends with a line, and Docker keeps what follows a
+    value in its file: the metrics were refused, and no page had an allowed host.
+    """
+    given = {
+        "METRICS_TOKEN": "a-token\n",
+        "GATEWAY_URL": "https://a.example ",
+        "GATEWAY_HOME": "/a ",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert home.directory() == Path("/a")
+    assert environment.text("METRICS_TOKEN") == "a-token"
+    assert environment.origin("GATEWAY_URL", "") == "https://a.example"
+
+
+@pytest.mark.parametrize("given", ["localhost:6379", "'redis://localhost/0'", "http://broker:6379"])
+def test_an_address_that_is_no_brokers_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """Celery took it for one of RabbitMQ, and looked for that for ever."""
+    monkeypatch.setenv("REDIS_URL", given)
+    with pytest.raises(ImproperlyConfigured, match="REDIS_URL must be like redis://:"):
+        environment.broker("REDIS_URL", str, in_production=False)
+
+
 @pytest.mark.parametrize(
     "password", [*(f"secret-word{sign}x" for sign in "#/?["), "12#secret-word", "12/secret-word"]
 )
