@@ -27,9 +27,10 @@ MOST = {
 }
 
 
-def text(name: str, default: str = "") -> str:
+def text(name: str, default: str = "", *, exact: bool = False) -> str:
     """Return the value of ``name``, or the content of the file ``name_FILE``, or ``default``;
-    without the blanks around it, as the line end of a secret of Kubernetes.
+    without the blanks around it, as the line end of a secret of Kubernetes. ``exact``: with those
+    of the variable, which always were a part of what it encrypts.
     """
     path = os.environ.get(f"{name}_FILE", "").strip()
     if path:
@@ -39,7 +40,8 @@ def text(name: str, default: str = "") -> str:
             why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
             message = f"{name}_FILE names a file that cannot be read: {why}"
             raise ImproperlyConfigured(message) from error
-    return os.environ.get(name, "").strip() or default
+    value = os.environ.get(name, "")
+    return (value if exact else value.strip()) or default
 
 
 SYSTEM_ZONES = Path("/usr/share/zoneinfo")

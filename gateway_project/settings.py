@@ -19,7 +19,7 @@ GATEWAY_HOME: Path = home.directory()
 
 DEBUG = env.switch("DEBUG", default=False)
 _signing_keys = home.read_keys("secret_key")
-SECRET_KEY = env.text("SECRET_KEY") or next(iter(_signing_keys), "")
+SECRET_KEY = env.text("SECRET_KEY", exact=True) or next(iter(_signing_keys), "")
 # Older keys that still open sessions and links: `manage.py rotate_secrets --keep-sessions`.
 SECRET_KEY_FALLBACKS: list[str] = (
     env.words("SECRET_KEY_FALLBACKS") if env.text("SECRET_KEY") else _signing_keys[1:]
@@ -258,7 +258,7 @@ MAX_FILES_PER_USER: int = env.number("MAX_FILES_PER_USER", 5000)
 # Backups: their folder (empty: GATEWAY_HOME/backups), a passphrase for their keys, how many of the
 # newest stay, and for how many weeks one.
 BACKUP_FOLDER: str = env.text("BACKUP_FOLDER")
-BACKUP_PASSPHRASE: str = env.text("BACKUP_PASSPHRASE")
+BACKUP_PASSPHRASE: str = env.text("BACKUP_PASSPHRASE", exact=True)
 BACKUP_KEEP: int = env.number("BACKUP_KEEP", 7, minimum=1)
 BACKUP_KEEP_WEEKS: int = env.number("BACKUP_KEEP_WEEKS", 4)
 # The time after which an upload that no message refers to is removed.

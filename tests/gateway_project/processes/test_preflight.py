@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -520,6 +521,15 @@ def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert home.directory() == Path("/a")
     assert environment.text("METRICS_TOKEN") == "a-token"
     assert environment.origin("GATEWAY_URL", "") == "https://a.example"
+
+
+def test_blanks_around_a_key_stay_a_part_of_it(tmp_path: Path) -> None:
+    """Sessions and credentials of an installation were signed and encrypted with them."""
+    keys = {"SECRET_KEY": f" {'k' * 50}\n", "BACKUP_PASSPHRASE": "a phrase "}
+    code = "from gateway_project import settings as s; print([s.SECRET_KEY, s.BACKUP_PASSPHRASE])"
+    env = {**os.environ, **keys, "GATEWAY_HOME": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    assert found.stdout.decode().strip() == str(list(keys.values()))
 
 
 @pytest.mark.parametrize("given", ["localhost:6379", "'redis://localhost/0'", "http://broker:6379"])
