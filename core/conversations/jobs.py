@@ -44,8 +44,8 @@ class LostJobError(Exception):
 class View:
     """A job as the API and the tools show it.
 
-    ``percent`` is 0 to 100, where known. ``is_late``: its lease ran out. ``said``: how many messages
-    it sent.
+    ``percent`` is 0 to 100, where known. ``is_late``: its lease ran out. ``said``: how many
+    messages it sent.
     """
 
     state: str

@@ -25,7 +25,7 @@ from channels_app.owner import backups, notices
 from channels_app.worker import account_watcher, finish_run
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
-from core.conversations import inbox, jobs, outbox, push_messages, runs
+from core.conversations import inbox, outbox, push_messages, runs
 from core.conversations.schedules import occurrences
 from core.models import (
     Backup,

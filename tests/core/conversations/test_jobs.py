@@ -365,7 +365,8 @@ def test_l2_the_process_of_a_job_gets_the_row_of_its_own_claim_only(begin: Begin
     found = jobs.claimed(job_id=job.id, attempt=1)
     assert found == job
     with CaptureQueriesContext(connection) as queries:
-        assert (found.run.session.public_id, found.run.user.username)
+        assert found.run.session.public_id
+        assert found.run.user.username
     assert len(queries) == 0
     assert jobs.claimed(job_id=job.id, attempt=2) is None
     assert jobs.claimed(job_id=begin("b").id, attempt=0) is None

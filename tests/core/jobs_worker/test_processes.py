@@ -31,7 +31,6 @@ TIMES = int(os.environ.get("CHAOS_TIMES", "3"))
 MASTERS = 4  # workers that die beside each other
 AT_ONCE = 12  # jobs, so that a worker finds another one while the lease of a dead one runs out
 SILENT_SECONDS = 12  # how long the model thinks about the last part
-JOB_MEGABYTES = 400
 RULES: list[dict[str, Any]] = [
     {"match": "hang", "steps": [{"tool": "route_to_plugin", "arguments": {**CALL, "parameters": {"topic": "hang"}}}]},
     {"match": "greedy", "steps": [{"tool": "route_to_plugin", "arguments": {**CALL, "parameters": {"topic": "greedy"}}}]},
@@ -52,7 +51,6 @@ QUICK = {
     "LOG_LEVEL": "WARNING",
     "LONG_WORKERS": "1",
     "LONG_MASTERS": str(MASTERS),
-    "JOB_MEMORY_MEGABYTES": str(JOB_MEGABYTES),
 }
 
 
