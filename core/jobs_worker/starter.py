@@ -119,9 +119,9 @@ class Starter:
 
     def _run(self) -> None:
         while not self._stopping:
+            self._woken.clear()
             self._step()
             self._woken.wait(WATCH_SECONDS if self._children else LOOK_SECONDS)
-            self._woken.clear()
         for child in self._children:
             guarded(under, child.ids, child.end)
         connections.close_all()

@@ -104,7 +104,8 @@ def test_rc8_the_sweep_passes_over_a_job_whose_process_froze(say: Say) -> None:
     run = say("1")
     past = Now() - timedelta(seconds=1)
     first, second = (
-        Job.objects.create(run=run, tool_call_id=call, tool="t", state=Run.State.RUNNING) for call in "ab"
+        Job.objects.create(run=run, tool_call_id=call, tool="t", state=Run.State.RUNNING)
+        for call in "ab"
     )
     Job.objects.update(lease_until=past)
     in_time()
