@@ -78,15 +78,20 @@ def are_gone(processes: list[psutil.Process]) -> bool:
 def test_l2_places_are_filled_without_wake_ups_and_again_when_a_job_ends(
     machine: Machine, started: starter.Starter, settings: Any
 ) -> None:
-    """[L2] A machine that is full leaves jobs to others; a lost wake-up costs LOOK_SECONDS."""
+    """[L2] Also where a machine that is full takes the wake-up of a job, which another one does."""
     settings.LONG_WORKERS = 1
     first, second = machine.ask("a"), machine.ask("b")
     processes = machine.processes(first)
     jobs.finish(job=Job.objects.get(id=first.id), result={}, made=[])
     started.wake()
     comes(second, state="queued", attempt=0)
-    processes[0].kill()
+    other = starter.Starter()
+    other.start()
     machine.processes(second)
+    third = machine.ask("c")
+    processes[0].kill()
+    machine.processes(third)
+    other.stop()
     assert runs.workers_alive("long") == 1
 
 
