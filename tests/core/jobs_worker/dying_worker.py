@@ -82,7 +82,8 @@ def run_worker() -> None:
     """Run the normal worker, in the child."""
     child.die_with_parent(parent=os.getppid())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    import_module("core.jobs_worker.starter").MODULE = "tests.core.jobs_worker.dying_worker"
+    starter: Any = import_module("core.jobs_worker.starter")
+    starter.MODULE = "tests.core.jobs_worker.dying_worker"
     make_deadly(os.getpid())
     sys.exit(workers.main("long"))
 

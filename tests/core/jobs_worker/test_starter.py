@@ -187,7 +187,7 @@ def test_l2_a_process_that_cannot_be_started_leaves_its_job_to_the_end_of_the_le
         raise BlockingIOError
 
     with monkeypatch.context() as patch:
-        patch.setattr(starter.subprocess, "Popen", refused)
+        patch.setattr("core.jobs_worker.starter.subprocess.Popen", refused)
         first = machine.ask("a")
         comes(first, state="running")
     machine.processes(machine.ask("b"))
