@@ -436,12 +436,6 @@ TARGETS = (
         ("tests/channels_app/owner/test_told_budgets.py",),
     ),
     Target(
-        "wake-ups",
-        "channels_app/worker/tasks.py",
-        ("tests/channels_app/worker/test_tasks.py",),
-        "wake_run wake_batch wake_delivery wake_push wake_job",
-    ),
-    Target(
         "accepted tools",
         "core/tools/mcp/pins.py",
         ("tests/core/tools/mcp/test_pins.py",),

@@ -85,10 +85,12 @@ def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
     run: Run, woken: list[tuple[str, int, str]]
 ) -> None:
     """[L2] For any id of a call: a long id is stored as its digest."""
-    ask = partial(jobs.begin, run_id=run.id, tool="t", parameters={})
+    ask = partial(jobs.begin, run_id=run.id, tool="t", parameters={"a": 1})
     made = [ask(call_id=call) for call in ("b", "a", "x" * 100, "x" * 101, "x" * 102)]
     assert woken == [("core.long.work", each, "long") for each in made]
     assert len(set(made)) == 5
+    stored = Job.objects.values_list("tool", "parameters", "state", "lease_until").distinct()
+    assert list(stored) == [("t", {"a": 1}, "queued", None)]
     woken.clear()
     assert [ask(call_id=call) for call in ("b", "x" * 100, "x" * 101)] == [made[0], *made[2:4]]
     assert woken == []
@@ -361,7 +363,7 @@ def test_l2_recovering_frees_overdue_jobs_and_wakes_their_workers(
 
 def test_l2_the_process_of_a_job_gets_the_row_of_its_own_claim_only(begin: Begin) -> None:
     """[L2]"""
-    job = claimed(begin("a"))
+    _, job = (claimed(begin(call)) for call in "ba")
     found = jobs.claimed(job_id=job.id, attempt=1)
     assert found == job
     with CaptureQueriesContext(connection) as queries:
@@ -369,7 +371,7 @@ def test_l2_the_process_of_a_job_gets_the_row_of_its_own_claim_only(begin: Begin
         assert found.run.user.username
     assert len(queries) == 0
     assert jobs.claimed(job_id=job.id, attempt=2) is None
-    assert jobs.claimed(job_id=begin("b").id, attempt=0) is None
+    assert jobs.claimed(job_id=begin("c").id, attempt=0) is None
 
 
 def test_l2_a_job_is_wanted_while_it_is_ours_and_when_it_has_succeeded(begin: Begin) -> None:
