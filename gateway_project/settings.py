@@ -247,7 +247,9 @@ TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 
-# Long tasks: the limits of a job in seconds and megabytes; the lifetime of links.
+# Long tasks: how many of a worker at once; the limits of a job in seconds and megabytes; the
+# lifetime of links.
+LONG_WORKERS: int = env.number("LONG_WORKERS", 2, minimum=1)
 JOB_SECONDS: int = env.number("JOB_SECONDS", 1800, minimum=10)
 JOB_MEMORY_MEGABYTES: int = env.number("JOB_MEMORY_MEGABYTES", 600, minimum=100)
 FILE_LINK_DAYS: int = env.number("FILE_LINK_DAYS", 7, minimum=1)

@@ -37,7 +37,6 @@ PRELOADED = (
     "celery.app.base",
     "celery.apps.worker",
     "celery.backends.base",
-    "celery.concurrency.prefork",
     "celery.concurrency.thread",
     "celery.contrib.django.task",
     "celery.fixups.django",

@@ -1,8 +1,7 @@
 """Jobs: long tasks of a run. Begin, claim, renew, report progress, finish, recover.
 
 The only place that changes a job's state, always by conditional UPDATE. ``attempt`` is the fence,
-as of a run: a writer with an old attempt is refused. While a job is queued, ``lease_until`` is when
-its worker is woken again, for a wake-up may be lost.
+as of a run: a writer with an old attempt is refused.
 """
 
 from collections import Counter
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
-from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
@@ -23,14 +21,13 @@ from core.conversations.events import LostLeaseError
 from core.conversations.runs import lease_end
 from core.conversations.shares import in_turn
 from core.database import transactions
-from core.database.queries import HasRows, Values
+from core.database.queries import HasRows, Param, Values
 from core.files import storage
 from core.files.storage import Made
 from core.lib.text import one_line
 from core.models import Job, Run
 from core.signals import pubsub, wakeups
 
-WAKE_SECONDS = 30
 POLL_SECONDS = 1.0
 MESSAGE_CHARACTERS = 300
 MOST_ATTEMPTS = 5
@@ -47,8 +44,8 @@ class LostJobError(Exception):
 class View:
     """A job as the API and the tools show it.
 
-    ``percent`` is 0 to 100, where known. ``is_late``: its lease ran out, or its wake-up was not
-    heard. ``said``: how many messages it sent.
+    ``percent`` is 0 to 100, where known. ``is_late``: its lease ran out. ``said``: how many
+    messages it sent.
     """
 
     state: str
@@ -79,11 +76,7 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
         job, made = Job.objects.get_or_create(
             run_id=run_id,
             tool_call_id=call_id,
-            defaults={
-                "tool": tool,
-                "parameters": parameters,
-                "lease_until": transactions.now() + timedelta(seconds=WAKE_SECONDS),
-            },
+            defaults={"tool": tool, "parameters": parameters},
         )
         if made:
             wakeups.job(job.id)
@@ -106,13 +99,22 @@ def claim(*, job_id: int) -> Job | None:
         )
         if not taken:
             return None
-        job = Job.objects.select_related("run", "run__session", "run__user").get(id=job_id)
+        job = with_run().get(id=job_id)
     if job.attempt > 1:
         left_calls.take_over(run_id=job.run_id, attempt=job.attempt, job_id=job.id)
     if job.attempt > MOST_ATTEMPTS:
         fail(job=job, error=GAVE_UP)
         return None
     return job
+
+
+def claimed(*, job_id: int, attempt: int) -> Job | None:
+    """Return a job that was claimed under ``attempt``; None when the claim is lost."""
+    return with_run().filter(id=job_id, attempt=attempt, state=Run.State.RUNNING).first()
+
+
+def with_run() -> QuerySet[Job]:
+    return Job.objects.select_related("run", "run__session", "run__user")
 
 
 def claim_next() -> Job | None:
@@ -137,6 +139,7 @@ def claim_next() -> Job | None:
 OLDEST_QUEUED = Values(
     lambda: Job.objects.filter(state=Run.State.QUEUED).order_by("id").values_list("created_at")[:1]
 )
+ARE_QUEUED = HasRows(lambda: Job.objects.filter(state=Run.State.QUEUED))
 
 
 def waiting_since() -> datetime | None:
@@ -153,6 +156,20 @@ def keep(*, job: Job) -> bool:
 def is_ours(*, job: Job) -> bool:
     """Return whether the job runs under our attempt and its run was not asked to end."""
     return ours(job).filter(run__cancel_requested_at__isnull=True).exists()
+
+
+WANTED = HasRows(
+    lambda: Job.objects.filter(
+        Q(state=Run.State.RUNNING, run__cancel_requested_at=None) | Q(state=Run.State.SUCCEEDED),
+        id=Param("id"),
+        attempt=Param("attempt"),
+    )
+)
+
+
+def is_wanted(*, job: Job) -> bool:
+    """Return whether the process of our attempt may continue: it is ours, or just ending well."""
+    return WANTED(id=job.id, attempt=job.attempt)
 
 
 def has_succeeded(*, job: Job) -> bool:
@@ -216,7 +233,7 @@ def fail(*, job: Job, error: str) -> None:
 def release(*, job: Job) -> None:
     """Put a job whose process died back in the queue at once."""
     with transactions.atomic_write():
-        if ours(job).update(state=Run.State.QUEUED, lease_until=Now()):
+        if ours(job).update(state=Run.State.QUEUED, lease_until=None):
             wakeups.job(job.id)
 
 
@@ -225,50 +242,28 @@ def expired_jobs() -> QuerySet[Job]:
     return Job.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
 
 
-def due_jobs() -> QuerySet[Job]:
-    """Return the queued jobs for which a worker is to be woken."""
-    is_due = Q(lease_until__lt=Now()) | Q(lease_until__isnull=True)
-    return Job.objects.filter(is_due, state=Run.State.QUEUED)
+ARE_EXPIRED = HasRows(expired_jobs)
 
 
-ARE_EXPIRED, ARE_DUE = HasRows(expired_jobs), HasRows(due_jobs)
-
-
-def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
-    """Requeue jobs (all, or this one) whose lease ran out; return the queued ones to wake."""
-    if not (ARE_EXPIRED() or ARE_DUE()):
+def recover(*, job_id: int | None = None) -> list[int]:
+    """Requeue jobs (all, or this one) whose lease ran out, and return them."""
+    if not ARE_EXPIRED():
         return []
-    these = Q() if job_id is None else Q(id=job_id)
-    expired, due = expired_jobs().filter(these), due_jobs().filter(these)
+    expired = expired_jobs().filter(Q() if job_id is None else Q(id=job_id))
     with transactions.atomic_write():
-        transactions.unlocked(expired).update(state=Run.State.QUEUED, lease_until=None)
-        free = due.select_for_update(skip_locked=True, no_key=True)
-        found = list(free.order_by("id").values_list("id", flat=True)[:limit])
-        again = Now() + timedelta(seconds=WAKE_SECONDS)
-        Job.objects.filter(id__in=found).update(lease_until=again)
+        found = list(transactions.unlocked(expired).order_by("id").values_list("id", flat=True))
+        Job.objects.filter(id__in=found).update(state=Run.State.QUEUED, lease_until=None)
         for found_id in found:
             wakeups.job(found_id)
     return found
 
 
 LEASES = transactions.FarTimes(lambda: Job.objects.filter(state=Run.State.RUNNING), "lease_until")
-WAKE_UPS = transactions.FarTimes(lambda: Job.objects.filter(state=Run.State.QUEUED), "lease_until")
 
 
 def bring_near() -> None:
     """Shorten leases that a clock which was set back left in the far future."""
     LEASES.bring_near(most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
-    WAKE_UPS.bring_near(most=timedelta(seconds=WAKE_SECONDS))
-
-
-def wake_waiting(*, limit: int = 100) -> list[int]:
-    """Wake a worker for each queued job again: wake-ups sent to a replaced worker may be lost.
-
-    While the broker is away the rest is left to the sweeper.
-    """
-    waiting = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
-    found = list(waiting.values_list("id", flat=True)[:limit])
-    return list(takewhile(partial(wakeups.enqueue, wakeups.JOB, wakeups.LONG), found))
 
 
 def announce(job_id: int) -> None:

@@ -86,19 +86,6 @@ def allow_idle_transaction() -> None:
         driver.execute(connection, LIMIT_IDLE, ["0", True])
 
 
-def reset_locks() -> None:
-    """Replace the locks in a forked child. A parent's thread that does not exist here may hold
-    them, and releasing a shared open lock file would release it for both processes.
-    """
-    global _write_lock  # noqa: PLW0603 - what a fork must not share
-    _write_lock = threading.RLock()
-    while _lock_files:
-        os.close(_lock_files.popitem()[1])
-
-
-os.register_at_fork(after_in_child=reset_locks)
-
-
 @contextmanager
 def atomic_write(*, joins: bool = False) -> Iterator[None]:
     """Run the block in a write transaction: IMMEDIATE on SQLite, one at a time in this process.

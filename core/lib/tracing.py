@@ -67,27 +67,21 @@ def is_on() -> bool:
     return any(os.environ.get(name, "").strip() for name in ENDPOINTS)
 
 
-def load(process: str, *, forks: bool = False) -> None:
+def load(process: str) -> None:
     """Load the SDK before the first span: that takes a third of a second. Nothing when it is off.
 
-    ``process``: how it is called in its spans. ``forks``: it only forks those that make spans, and
-    gets no thread.
+    ``process``: how it is called in its spans.
     """
     global process_name  # noqa: PLW0603 - the name of this process
     if not is_on():
         return
     process_name = process
-    import core.lib.tracing_export  # noqa: PLC0415, F401 - only while it is on
-
-    if not forks:
-        exporter()
+    exporter()
 
 
 @cache
 def exporter() -> "BatchExporter":
-    """Return the exporter of this process. A forked process clears this cache: threads and
-    connections are its parent's.
-    """
+    """Return the exporter of this process."""
     from core.lib.tracing_export import BatchExporter  # noqa: PLC0415 - only while it is on
 
     return BatchExporter(process_name)

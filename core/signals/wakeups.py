@@ -19,16 +19,19 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import orjson
 import redis
-from celery import Celery
 from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
 
 from core.lib import broker
 from core.signals import pubsub
+
+if TYPE_CHECKING:
+    from celery import Celery  # loaded with the first wake-up of its queue
 
 logger = logging.getLogger(__name__)
 

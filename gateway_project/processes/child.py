@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-# Found here: after a fork the loader's lock may be held by a thread that the child has not.
 LIBC = ctypes.CDLL(None, use_errno=True)
 PRCTL = LIBC.prctl if sys.platform == "linux" else None
 WATCH_SECONDS = 1.0

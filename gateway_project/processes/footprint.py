@@ -40,7 +40,7 @@ def of_family(name: str, pid: int) -> Iterator[Footprint]:
         yield of_process(name, parent)
         for below in parent.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                yield of_process(f"{name} pool", below)
+                yield of_process(f"{name} task", below)
 
 
 def of_process(name: str, process: psutil.Process) -> Footprint:

@@ -16,7 +16,7 @@ from gateway_project.processes.service import Service
 
 TOKEN = "GATEWAY_SIGN_IN_TOKEN"  # noqa: S105 - the name of a variable
 LEAN = {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"}
-LATER = ("model", "long")
+LATER = ("model",)
 NEVER_INHERITED = (TOKEN, console.STARTED)
 # Bound to all addresses, it is reached from this machine by the one of loopback.
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - not bound here
@@ -52,8 +52,7 @@ def services(*, folder: Path, url: str, listening: socket.socket) -> list[Servic
     web_env = env | {listener.LISTEN_FD: str(listening.fileno())}
     children += [
         python_service("web", "web", env=web_env, needs=needs, fds=(listening.fileno(),)),
-        python_service("runs", "workers", "runs", env=env, needs=needs),
-        python_service("long", "workers", "long", env=env, needs=(*needs, "web", "runs")),
+        python_service("worker", "workers", "runs", "long", env=env, needs=needs),
     ]
     return children
 
@@ -119,7 +118,7 @@ def add_model(
 
 
 def is_usable(services: Sequence[Service]) -> bool:
-    """Return whether chatting works: all but the model and the worker of long tasks are ready."""
+    """Return whether chatting works: all but the model are ready."""
     return all(service.status.state == "ready" for service in services if service.name not in LATER)
 
 

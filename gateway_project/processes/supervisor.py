@@ -23,7 +23,7 @@ from gateway_project.processes.service import Service
 
 TICK_SECONDS = 0.05
 IDLE_SECONDS = 5.0
-STOP_STAGES = ((("web", "runs", "long"), 7.0), (("model", "broker"), 2.0))
+STOP_STAGES = ((("web", "worker"), 7.0), (("model", "broker"), 2.0))
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

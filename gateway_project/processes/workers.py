@@ -1,9 +1,10 @@
-"""The Celery workers: ``python -m gateway_project.processes.workers runs|long``.
+"""The Celery workers: ``python -m gateway_project.processes.workers runs``, ``long``, or both.
 
-``runs`` hands ids to one asyncio runner in its process, so one light thread takes the messages;
-``long`` is a prefork pool, because its tasks are killed when they exceed their time or memory.
-Gossip, mingle and heartbeats between workers are off: liveness is in the database. The worker is
-built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
+Their tasks are wake-ups that end at once, so one light thread takes the messages of all queues:
+``runs`` hands ids to one asyncio runner in its process, and ``long`` wakes one thread that starts a
+process for each job. Gossip, mingle and heartbeats between workers are off: liveness is in the
+database. The worker is built without Celery's command line, which would import a terminal toolkit
+(0.6 s, 15 MB).
 """
 
 import logging
@@ -11,17 +12,16 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from celery import Celery
 from celery.exceptions import SecurityWarning
-from celery.signals import worker_init, worker_process_init, worker_ready
+from celery.signals import worker_ready
 from celery.worker import state
 
 from core.lib import tracing
-from gateway_project import environment
-from gateway_project.processes import begin, child, garbage, ready
+from gateway_project.processes import begin, garbage, ready
 
 logger = logging.getLogger(__name__)
 
@@ -34,45 +34,19 @@ LEAN = {
     "quiet": True,
     "loglevel": "WARNING",
     "redirect_stdouts": False,
+    "pool_cls": "threads",
+    "concurrency": 1,
 }
-MAX_TASKS_PER_CHILD = 20
-MAX_KIB_PER_CHILD = 600_000  # RSS, looked at after each task
 
 
-def options(queue: str) -> dict[str, Any]:
-    """Return the options of the worker of ``queue``. ``LONG_WORKERS``: processes of ``long``."""
-    common = {"queues": [queue], "hostname": f"{queue}-{os.getpid()}@{os.uname().nodename}", **LEAN}
-    if queue == "runs":
-        return {**common, "pool_cls": "threads", "concurrency": 1}
-    return {
-        **common,
-        "pool_cls": "prefork",
-        "concurrency": environment.number("LONG_WORKERS", 2, minimum=1),
-        "max_tasks_per_child": MAX_TASKS_PER_CHILD,
-        "max_memory_per_child": MAX_KIB_PER_CHILD,
-    }
-
-
-def bound_to(master: int) -> Callable[..., None]:
-    """Return an initialiser that binds a pool process to the life of ``master``, even if that has
-    already ended: reading the parent's pid only now could return the process that adopts
-    orphans.
-    """
-
-    def bind(**_: object) -> None:
-        if sys.platform == "linux":
-            child.die_with_parent(parent=master)
-
-    return bind
+def options(queues: Sequence[str]) -> dict[str, Any]:
+    """Return the options of the worker of ``queues``."""
+    name = f"{'-'.join(queues)}-{os.getpid()}@{os.uname().nodename}"
+    return {"queues": list(queues), "hostname": name, **LEAN}
 
 
 def report_ready(**_: object) -> None:
     ready.report()
-
-
-def settle_memory(**_: object) -> None:
-    """Freeze loaded code before the pool of ``long`` is forked, so that its pages stay shared."""
-    garbage.settle()
 
 
 def start_chores(**_: object) -> None:
@@ -105,39 +79,32 @@ def load() -> Celery:
     return app
 
 
-def main(queue: str) -> int:
-    """Run the worker of ``queue`` until SIGTERM. Returns its exit code."""
+def main(*queues: str) -> int:
+    """Run the worker of ``queues`` until SIGTERM. Returns its exit code."""
     # The warning is about pickle as root; root is usual in containers, and we accept only JSON.
     warnings.simplefilter("ignore", SecurityWarning)
-    worker_process_init.connect(bound_to(os.getpid()), weak=False)
     worker_ready.connect(report_ready)
-    if queue == "long":
-        worker_init.connect(settle_memory)
-    else:
+    if "runs" in queues:
         worker_ready.connect(settle_with_tools)
         worker_ready.connect(start_chores)
     app = load()
-    begin.begin("worker", queue=queue)
-    tracing.load(queue, forks=queue == "long")
-    # A pool process that is busy for minutes must not hold the next wake-up while others are
-    # free, nor lose it when it is killed: it stays in the broker until a process is free. (The
-    # tasks of `runs` end immediately; its pool would notice a free thread a second later.)
-    app.conf.worker_disable_prefetch = queue == "long"
+    begin.begin("worker", queue=" and ".join(queues))
+    tracing.load(queues[0])
     try:
-        return work(app, queue)
+        return work(app, queues)
     finally:
         tracing.close()
 
 
-def work(app: Celery, queue: str) -> int:
+def work(app: Celery, queues: Sequence[str]) -> int:
     """Let a worker take messages until SIGTERM. Returns its exit code."""
     while True:
-        worker = app.Worker(**options(queue))
+        worker = app.Worker(**options(queues))
         worker.start()
-        if queue != "runs" or not worker.exitcode or is_stopping():
+        if not worker.exitcode or is_stopping():
             return int(worker.exitcode or 0)
-        # Celery stops by itself on unexpected errors of a broker. The runner continues without
-        # wake-ups: its sweeper works when the broker is full.
+        # Celery stops by itself on unexpected errors of a broker. The runner and the starter of
+        # jobs continue without wake-ups: they look for work when the broker is full.
         logger.error("the broker refuses wake-ups; asking again in %s s", AGAIN_SECONDS)
         if stopped_within(AGAIN_SECONDS):
             return 0
@@ -156,4 +123,4 @@ def stopped_within(seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

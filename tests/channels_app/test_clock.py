@@ -25,7 +25,7 @@ from channels_app.owner import backups, notices
 from channels_app.worker import account_watcher, finish_run
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
-from core.conversations import inbox, jobs, outbox, push_messages, runs
+from core.conversations import inbox, outbox, push_messages, runs
 from core.conversations.schedules import occurrences
 from core.models import (
     Backup,
@@ -250,23 +250,16 @@ def a_run_of_a_dead_worker(jump: Jump) -> Callable[[], object]:
 
 
 @waits("core.Job.lease_until")
-def jobs_of_dead_workers(jump: Jump) -> Callable[[], object]:
+def a_job_of_a_dead_worker(jump: Jump) -> Callable[[], object]:
     run = jump.run("jobs", state="succeeded")
     dead = {"tool": "x", "lease_until": jump.at(1), "run": run}
-    running = Job.objects.create(tool_call_id="a", state="running", attempt=1, **dead)
-    queued = Job.objects.create(tool_call_id="b", **dead)
+    job = Job.objects.create(tool_call_id="a", state="running", attempt=1, **dead)
 
-    def are_near() -> bool:
-        for job in (running, queued):
-            job.refresh_from_db()
-        most = timezone.now() + timedelta(seconds=jobs.WAKE_SECONDS)
-        return (
-            running.state == "queued"
-            and queued.lease_until is not None
-            and (queued.lease_until <= most)
-        )
+    def is_free() -> bool:
+        job.refresh_from_db()
+        return job.state == "queued"
 
-    return are_near
+    return is_free
 
 
 def a_delivery(jump: Jump, chat: str, **more: Any) -> Callable[[], object]:

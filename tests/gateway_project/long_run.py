@@ -36,7 +36,7 @@ PEOPLE, PAUSE_SECONDS = 6, 0.1
 # One change of each kind, and so many for so many turns: mostly kills.
 TURNS_A_CHANGE = 250
 SHARES = {"kill": 6, "backup": 2, "update": 1, "restore": 1}
-KILLED = ("web", "runs", "long", "broker")
+KILLED = ("web", "worker", "broker")
 # A part of the turns is without changes: a quarter of it warms up, then memory is looked at.
 CALM = 0.4
 # Fewer turns than these warm up only: they say nothing of memory.

@@ -275,12 +275,12 @@ def test_the_running_gateway_reports_its_health(running: Installation) -> None:
     headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     told = httpx.get(f"{running.url}/readyz", headers=headers).json()
     assert (told["problems"], told["version"]) == ([], VERSION)
-    assert "runs" in running.manage("manage.py footprint")
+    assert "worker" in running.manage("manage.py footprint")
     done = manage("doctor", env=running.up.env)
     assert done.returncode in {0, 1}, done.stdout
     assert "error:" not in done.stdout
     log = running.up.output()
-    for words in ("process web", "queue runs", "queue long"):
+    for words in ("process web", "queue runs and long"):
         assert re.search(rf"Latchkey {VERSION} starts: .*{words}", log), words
 
 

@@ -119,8 +119,8 @@ TARGETS = (
         "the fence of jobs",
         "core/conversations/jobs.py",
         ("tests/core/conversations/test_jobs.py",),
-        "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim keep is_ours has_succeeded "
-        "ours tell finish fail release recover",
+        "MOST_ATTEMPTS OPEN begin begun claim claimed with_run keep is_ours is_wanted WANTED "
+        "has_succeeded ours tell finish fail release recover",
     ),
     Target(
         "the writer's fence",
@@ -445,13 +445,6 @@ TARGETS = (
         "notices of budgets",
         "channels_app/owner/budget_notices.py",
         ("tests/channels_app/owner/test_told_budgets.py",),
-    ),
-    Target(
-        "wake-ups and heartbeats",
-        "channels_app/worker/tasks.py",
-        ("tests/channels_app/worker/test_tasks.py",),
-        "LOST_SECONDS say_alive forget_lost wake_waiting wake_run wake_batch wake_delivery "
-        "wake_push work_on_job",
     ),
     Target(
         "accepted tools",

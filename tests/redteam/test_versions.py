@@ -18,7 +18,7 @@ from channels_app.ops.doctor import examination, work
 from channels_app.worker.runner import Runner
 from core.conversations import events, inbox, runs
 from core.database import schema_version, transactions
-from core.jobs_worker import process
+from core.jobs_worker.starter import Starter
 from core.models import Job, Run, User
 from tests.channels_app.client import people, query
 from tests.channels_app.running import runner
@@ -133,7 +133,10 @@ def test_rc10_a_long_worker_leaves_its_job_in_the_queue(
     """[RC10]"""
     job = Job.objects.create(run=ask("long"), tool_call_id="c", tool="run_skill")
     with wrong():
-        process.work()
+        made = Starter()
+        made.start()
+        wait_until(lambda: bool(runs.idle_workers("long")), seconds=SECONDS, what="the refusal")
+        made.stop()
     job.refresh_from_db()
     assert (job.state, job.attempt) == (Run.State.QUEUED, 0)
     assert words in caplog.text

@@ -7,6 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from core.conversations import jobs, runs, shares
 from core.conversations.events import LostLeaseError
@@ -83,17 +85,17 @@ def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
     run: Run, woken: list[tuple[str, int, str]]
 ) -> None:
     """[L2] For any id of a call: a long id is stored as its digest."""
-    ask = partial(jobs.begin, run_id=run.id, tool="t", parameters={})
+    ask = partial(jobs.begin, run_id=run.id, tool="t", parameters={"a": 1})
     made = [ask(call_id=call) for call in ("b", "a", "x" * 100, "x" * 101, "x" * 102)]
     assert woken == [("core.long.work", each, "long") for each in made]
     assert len(set(made)) == 5
+    stored = Job.objects.values_list("tool", "parameters", "state", "lease_until").distinct()
+    assert list(stored) == [("t", {"a": 1}, "queued", None)]
     woken.clear()
     assert [ask(call_id=call) for call in ("b", "x" * 100, "x" * 101)] == [made[0], *made[2:4]]
     assert woken == []
     assert Job.objects.get(id=made[2]).tool_call_id == "x" * 100
     assert Job.objects.get(id=made[3]).tool_call_id == sha256(b"x" * 101).hexdigest()
-    due: Any = Job.objects.get(id=made[0]).lease_until
-    assert transactions.now() < due < transactions.now() + timedelta(seconds=jobs.WAKE_SECONDS)
 
 
 def test_l2_a_worker_that_froze_begins_no_job_of_a_run_that_has_ended(
@@ -310,8 +312,7 @@ def test_l2_a_job_whose_process_died_is_free_at_once(
     jobs.release(job=job)
     assert woken == [("core.long.work", job.id, "long")]
     assert now_of(job).state == Run.State.QUEUED
-    due: Any = now_of(job).lease_until
-    assert due <= transactions.now()
+    assert now_of(job).lease_until is None
     assert now_of(other).state == Run.State.RUNNING
     assert claimed(job).attempt == 2
     woken.clear()
@@ -338,27 +339,50 @@ def test_l2_calls_of_models_that_a_dead_attempt_left_open_are_settled_by_the_nex
         assert (call.state != "open") is is_settled
 
 
-def test_l2_recovering_frees_overdue_jobs_and_wakes_waiting_ones(
+def test_l2_recovering_frees_overdue_jobs_and_wakes_their_workers(
     begin: Begin, woken: list[tuple[str, int, str]]
 ) -> None:
-    """[L2] Once per interval; jobs with a lease, not due yet or over are left alone."""
-    overdue, kept, waiting, unwoken = (begin(call) for call in "abcd")
-    claimed(overdue)
-    claimed(kept)
+    """[L2] In their order; jobs with a lease, queued or over are left alone."""
+    first, second, kept, waiting = (begin(call) for call in "abcd")
+    for each in (second, first, kept):
+        claimed(each)
     over = claimed(begin("e"))
     jobs.fail(job=over, error="no")
-    for each in (overdue, unwoken, over):
+    for each in (first, second, waiting, over):
         expire(each)
     woken.clear()
-    assert jobs.recover() == [overdue.id, unwoken.id]
-    assert woken == [("core.long.work", each.id, "long") for each in (overdue, unwoken)]
-    states = {each: now_of(each).state for each in (overdue, kept, waiting, unwoken, over)}
-    assert list(states.values()) == ["queued", "running", "queued", "queued", "failed"]
-    again: Any = now_of(overdue).lease_until
-    assert transactions.now() < again < transactions.now() + HOUR
+    assert jobs.recover() == [first.id, second.id]
+    assert woken == [("core.long.work", each.id, "long") for each in (first, second)]
+    states = [now_of(each).state for each in (first, second, kept, waiting, over)]
+    assert states == ["queued", "queued", "running", "queued", "failed"]
+    assert now_of(first).lease_until is None
     woken.clear()
     assert jobs.recover() == []
     assert woken == []
+
+
+def test_l2_the_process_of_a_job_gets_the_row_of_its_own_claim_only(begin: Begin) -> None:
+    """[L2]"""
+    _, job = (claimed(begin(call)) for call in "ba")
+    found = jobs.claimed(job_id=job.id, attempt=1)
+    assert found == job
+    with CaptureQueriesContext(connection) as queries:
+        assert found.run.session.public_id
+        assert found.run.user.username
+    assert len(queries) == 0
+    assert jobs.claimed(job_id=job.id, attempt=2) is None
+    assert jobs.claimed(job_id=begin("c").id, attempt=0) is None
+
+
+def test_l2_a_job_is_wanted_while_it_is_ours_and_when_it_has_succeeded(begin: Begin) -> None:
+    """[L2] [C9] Else its process is killed; a process that is just ending well is not."""
+    job, other, done = (claimed(begin(call)) for call in "abc")
+    jobs.finish(job=done, result={}, made=[])
+    jobs.fail(job=other, error="no")
+    assert [jobs.is_wanted(job=each) for each in (job, other, done)] == [True, False, True]
+    assert not jobs.is_wanted(job=lost(begin("d")))
+    runs.request_cancel(run=job.run)
+    assert [jobs.is_wanted(job=each) for each in (job, done)] == [False, True]
 
 
 def test_l2_one_job_may_be_recovered_alone(begin: Begin, woken: list[tuple[str, int, str]]) -> None:
@@ -380,38 +404,3 @@ def test_l2_one_job_may_be_recovered_alone(begin: Begin, woken: list[tuple[str, 
     seen = jobs.view(overdue.id)
     assert seen
     assert not seen.is_late
-
-
-def test_l2_a_new_worker_has_all_that_waits_woken(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """[L2] Whenever it was woken last; in the caller's thread, which may fork."""
-    sent: list[Any] = []
-    room = 5
-
-    def enqueue(*each: Any) -> bool:
-        sent.append(each)
-        return len(sent) <= room
-
-    monkeypatch.setattr(wakeups, "enqueue", enqueue)
-    claimed(begin("a"))
-    waiting = [begin(call) for call in "bcd"]
-    assert jobs.wake_waiting(limit=2) == [each.id for each in waiting[:2]]
-    assert jobs.wake_waiting() == [each.id for each in waiting]
-    assert sent[2:] == [("core.long.work", "long", each.id) for each in waiting]
-    assert jobs.wake_waiting() == [], "the broker is away: each more would cost seconds"
-    assert len(sent) == room + 1
-
-
-def test_l2_a_sweep_wakes_a_hundred_at_most_in_their_order(begin: Begin) -> None:
-    """[L2] The rest follows with the next sweep."""
-    run = begin("first").run
-    Job.objects.bulk_create(
-        Job(run=run, tool_call_id=f"n{number}", tool="t") for number in range(101)
-    )
-    assert len(jobs.recover()) == 100
-    Job.objects.all().delete()
-    found = [begin(call) for call in "abc"]
-    Job.objects.update(lease_until=None)
-    assert jobs.recover(limit=2) == [each.id for each in found[:2]]
-    assert jobs.recover(limit=2) == [found[2].id]

@@ -99,13 +99,13 @@ def test_rc8_no_worker_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run
     assert Run.objects.get(id=run.id).state == Run.State.SUCCEEDED
 
 
-@pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.QUEUED])
-def test_rc8_the_sweep_passes_over_a_job_whose_process_froze(say: Say, state: str) -> None:
-    """[RC8] [L2] In a running job, and in one that is being claimed."""
+def test_rc8_the_sweep_passes_over_a_job_whose_process_froze(say: Say) -> None:
+    """[RC8] [L2]"""
     run = say("1")
     past = Now() - timedelta(seconds=1)
     first, second = (
-        Job.objects.create(run=run, tool_call_id=call, tool="t", state=state) for call in "ab"
+        Job.objects.create(run=run, tool_call_id=call, tool="t", state=Run.State.RUNNING)
+        for call in "ab"
     )
     Job.objects.update(lease_until=past)
     in_time()

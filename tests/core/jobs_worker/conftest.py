@@ -16,9 +16,9 @@ from pytest_django import Settings
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound, slash_commands
 from channels_app.worker.runner import Runner
-from core.conversations import inbox, jobs
+from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
-from core.jobs_worker import process
+from core.jobs_worker import process, starter
 from core.models import ChannelAccount, Job, Run, User
 from core.plugins import registry as plugins
 from core.signals import wakeups
@@ -55,7 +55,7 @@ class Worker:
             asyncio.run(process.performed(job))
         except Exception:
             logger.exception("the process of a job failed")
-            process.after(job, 1)
+            starter.after(job, process.FAILED)
 
     def join(self) -> None:
         for thread in self.threads:
@@ -106,6 +106,20 @@ def ada(runner: Runner) -> User:
     """Return a person."""
     del runner
     return User.objects.create(username="ada")
+
+
+@pytest.fixture
+def run(db: None) -> Iterator[Run]:
+    """Return a run held by a worker; no other worker runs."""
+    user = User.objects.create(username="eve")
+    draft = inbox.Draft(account=builtin_account("http"), text="slides")
+    receipt = inbound.receive_personal(
+        user=user, draft=draft, session_id="", now=transactions.now()
+    )
+    assert receipt.run
+    yield runs.claim(run_ids=[receipt.run.id], worker="w")[receipt.run.id]
+    events.close_writer()
+    transactions.close_pool()
 
 
 Say = Callable[..., Run]

@@ -1,7 +1,7 @@
 """``long`` workers that die on order: ``python -m tests.core.jobs_worker.dying_worker``.
 
 It loads everything once and forks LONG_MASTERS normal workers, a new one for each that died, as
-``tests.chaos.worker`` does. Orders are files in CHAOS_FOLDER/orders, named after a point and a
+``tests.chaos.worker`` does; with arguments it is the process of a job. Orders are files in CHAOS_FOLDER/orders, named after a point and a
 number. A process that reaches a point with a job that has not died yet takes an order of it,
 records it, and ends its worker and itself with SIGKILL: each order is one death, and each job dies
 once.
@@ -16,13 +16,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import django
+
+from core.jobs_worker import __main__ as job
 from gateway_project.processes import child, workers
 from tests.chaos.worker import keep_forking
 from tests.core.jobs_worker.points import POINTS, prepare
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 _worker = 0
-_job = 0  # the job of this process; a job's own process inherits it
+_job = 0  # the job of this process
 
 
 def arm(point: str) -> None:
@@ -40,7 +43,7 @@ def deadly(original: Callable[..., Any], point: str, when: str) -> Callable[...,
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        global _job  # noqa: PLW0603 - what the forks of this process must know
+        global _job  # noqa: PLW0603 - the job of this process
         _job = kwargs.get("job_id", _job)
         if when == "before":
             obey(point)
@@ -76,19 +79,39 @@ def obey(point: str) -> None:
 
 
 def run_worker() -> None:
-    """Run the normal worker with the plugins of the tests, in the child."""
-    global _worker  # noqa: PLW0603 - what the forks of this process must know
-    _worker = os.getpid()
+    """Run the normal worker, in the child."""
     child.die_with_parent(parent=os.getppid())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for point in POINTS:
-        arm(point)
-    prepare()
+    starter: Any = import_module("core.jobs_worker.starter")
+    starter.MODULE = "tests.core.jobs_worker.dying_worker"
+    make_deadly(os.getpid())
     sys.exit(workers.main("long"))
 
 
-if __name__ == "__main__":
+def make_deadly(worker: int) -> None:
+    """Obey orders in this process, which is ``worker`` or does a job of it."""
+    global _worker  # noqa: PLW0603 - the worker of this process
+    _worker = worker
+    for point in POINTS:
+        arm(point)
+    prepare()
+
+
+def run_job(parent: int, job_id: int, attempt: int) -> None:
+    """Do a job as its own process does."""
+    global _job  # noqa: PLW0603 - the job of this process
+    _job = job_id
+    django.setup()
+    make_deadly(parent)
+    code = job.main(parent, job_id, attempt)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__" and sys.argv[1:]:
+    run_job(*map(int, sys.argv[1:]))
+elif __name__ == "__main__":
     for name in ("orders", "deaths"):
         (FOLDER / name).mkdir(exist_ok=True)
     fork = partial(keep_forking, workers=int(os.environ.get("LONG_MASTERS", "1")))
-    fork(run_worker, "celery.concurrency.prefork")
+    fork(run_worker, "celery.concurrency.thread", "core.jobs_worker.starter")

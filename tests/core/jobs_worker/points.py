@@ -19,8 +19,6 @@ TEST_PLUGINS = {
 
 
 def prepare() -> None:
-    """Install a worker's plugins, and repeat no wake-up, so that a lost one is noticed."""
+    """Install the plugins of the tests."""
     registry: Any = import_module("core.plugins.registry")
     registry.PLUGINS |= TEST_PLUGINS
-    jobs: Any = import_module("core.conversations.jobs")
-    jobs.WAKE_SECONDS = 3600

@@ -2,14 +2,12 @@
 
 import asyncio
 import base64
-import subprocess
 import time
 from contextlib import aclosing
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-import psutil
 import pytest
 from django.db import OperationalError
 from django.db.models.functions import Now
@@ -21,7 +19,7 @@ from channels_app.worker.runner import Runner
 from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
 from core.files import storage
-from core.jobs_worker import process, work
+from core.jobs_worker import starter, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
 from core.signals import pubsub, wakeups
@@ -35,28 +33,6 @@ from tests.servers import wait_until
 
 HANG = {**CALL, "parameters": {"topic": "hang"}}
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def run(db: None) -> Any:
-    """Return a run held by a worker; no other worker runs."""
-    user = User.objects.create(username="eve")
-    http = builtin_account("http")
-    receipt = inbound.receive_personal(
-        user=user, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
-    )
-    assert receipt.run
-    yield runs.claim(run_ids=[receipt.run.id], worker="w").get(receipt.run.id)
-    _close()
-
-
-def _now() -> Any:
-    return transactions.now()
-
-
-def _close() -> None:
-    events.close_writer()
-    transactions.close_pool()
 
 
 def begun(run: Run, *, topic: str = "bees") -> Job:
@@ -103,25 +79,11 @@ def test_l2_a_worker_that_dies_after_its_success_takes_no_file_with_it(run: Run)
     job = begun(run)
     asyncio.run(work.perform(job))
     stored = StoredFile.objects.get()
-    assert process.why_not(job, time.monotonic() + 60) is None
-    process.after(job, -9)
+    assert starter.why_not(job, time.monotonic() + 60) is None
+    starter.after(job, -9)
     work.discard(job)
     assert Job.objects.get().state == "succeeded"
     assert storage.read(stored) == b"bees en"
-
-
-def test_l2_the_end_of_a_job_ends_the_processes_that_it_started(run: Run) -> None:
-    """As those of a skill's script, which was ended because it took too long."""
-    job = begun(run)
-    asyncio.run(work.perform(job))
-    command = ["sh", "-c", "sleep 100 >/dev/null & echo $!"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    assert child.stdout
-    with child.stdout as said:
-        started = psutil.Process(int(said.readline()))
-    process.watch(job, child.pid)
-    child.returncode = 0  # it was waited for
-    wait_until(lambda: not started.is_running(), seconds=10, what="the end of the process")
 
 
 def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> None:
@@ -137,14 +99,6 @@ def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> Non
     view = jobs.view(job.id)
     assert view
     assert waiting.told(view).text == jobs.GAVE_UP
-
-
-def test_l2_a_queued_job_with_a_lost_wake_up_is_woken_again(run: Run) -> None:
-    job_id = jobs.begin(run_id=run.id, call_id="c", tool="t", parameters={})
-    assert jobs.recover() == []
-    Job.objects.update(lease_until=Now() - timedelta(seconds=1))
-    assert jobs.recover() == [job_id]
-    assert jobs.recover() == []
 
 
 def test_l2_waiting_for_a_job_wakes_it_without_the_sweeper(
@@ -214,7 +168,10 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
     http = builtin_account("http")
     with transactions.atomic_write():  # in one transaction: no sweeper comes between
         receipt = inbound.receive_personal(
-            user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
+            user=ada,
+            draft=inbox.Draft(account=http, text="slides"),
+            session_id="",
+            now=transactions.now(),
         )
         assert receipt.run
         first = runs.claim(run_ids=[receipt.run.id], worker="dead").get(receipt.run.id)
@@ -238,7 +195,10 @@ def test_l2_a_job_of_yesterday_whose_machine_was_off_ends_with_one_file(
     http, yesterday = builtin_account("http"), Now() - timedelta(days=1)
     with transactions.atomic_write():  # in one transaction: no sweeper comes between
         receipt = inbound.receive_personal(
-            user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
+            user=ada,
+            draft=inbox.Draft(account=http, text="slides"),
+            session_id="",
+            now=transactions.now(),
         )
         assert receipt.run
         runs.claim(run_ids=[receipt.run.id], worker="dead")
@@ -291,7 +251,7 @@ def test_d2_no_silence_is_longer_than_five_seconds_by_design() -> None:
 
 def test_c9_all_polling_intervals_for_a_stop_sum_to_less_than_three_seconds() -> None:
     """The hint is immediate; without it the periods add up: run, then the job's process."""
-    assert runner_module.KEEP_SECONDS + process.LOOK_SECONDS < 3
+    assert runner_module.KEEP_SECONDS + starter.WATCH_SECONDS < 3
 
 
 def test_c9_a_stop_with_a_lost_hint_still_ends_the_job(

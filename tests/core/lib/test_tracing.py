@@ -128,14 +128,6 @@ def test_x90_spans_are_switched_off(
     assert tracing.process_name == "manage"
 
 
-def test_x90_a_process_that_only_forks_starts_no_thread(receiver: Receiver) -> None:
-    """[X90]"""
-    tracing.load("runs", forks=True)
-    assert tracing.exporter.cache_info().currsize == 0
-    tracing.record("turn", began=tracing.now(), under=SpanIds(1, 2))
-    assert sent(receiver)["turn"].process == "runs"
-
-
 def test_x87_the_sampler_decides_by_the_trace(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,7 +240,7 @@ def test_without_the_models_wheel_the_rest_runs_with_a_hint(
     names = [
         each.name for each in plan.services(folder=tmp_path, url="http://x", listening=listening)
     ]
-    assert names == ["broker", "web", "runs", "long"]
+    assert names == ["broker", "web", "worker"]
     said = capsys.readouterr().out
     assert "no embedded model server for this system" in said
     assert "set GATEWAY_MODEL_URL" in said
@@ -302,9 +302,9 @@ def test_a_named_broker_and_model_are_used_instead_of_ours(
         each.name: each
         for each in plan.services(folder=tmp_path, url="http://x", listening=listening)
     }
-    assert list(children) == ["web", "runs", "long"]
-    assert children["runs"].env["REDIS_URL"] == "redis://elsewhere:6379/0"
-    assert children["runs"].env["GATEWAY_MODEL_URL"] == "http://elsewhere/v1"
+    assert list(children) == ["web", "worker"]
+    assert children["worker"].env["REDIS_URL"] == "redis://elsewhere:6379/0"
+    assert children["worker"].env["GATEWAY_MODEL_URL"] == "http://elsewhere/v1"
     assert children["web"].fds == (listening.fileno(),)
 
 
@@ -319,7 +319,7 @@ def test_the_embedded_model_is_made_known_to_the_workers(
         each.name: each
         for each in plan.services(folder=tmp_path, url="http://x", listening=listening)
     }
-    env = children["runs"].env
+    env = children["worker"].env
     assert env["GATEWAY_MODEL_URL"].startswith("http://127.0.0.1:")
     assert env["GATEWAY_MODEL_KEY"] == "secret-model_key"
     assert env["GATEWAY_MODEL"] == "smollm2-135m-instruct"

@@ -232,7 +232,7 @@ def test_the_address_is_announced_once_and_says_that_the_model_is_loading(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """People need web and runs; the model and the long worker may follow."""
+    """People need web and worker; the model may follow."""
     monkeypatch.setenv(plan.TOKEN, "token-of-the-owner")
     web = python("web", READY + STAY)
     model = python("model", STAY)

@@ -55,7 +55,7 @@ def test_it_prints_one_address_and_answers_there(up: Up) -> None:
 
 def test_each_process_says_that_it_is_ready(up: Up) -> None:
     """One line for each of them."""
-    for name in ("broker", "web", "runs", "long"):
+    for name in ("broker", "web", "worker"):
         assert re.search(rf"{name} +ready after [\d.]+ s \(pid \d+\)", up.output())
 
 
@@ -91,7 +91,7 @@ def test_no_file_of_the_home_is_for_others(up: Up) -> None:
     assert [each.name for each, mode in found.items() if mode & 0o077] == []
 
 
-@pytest.mark.parametrize("name", ["web", "runs", "long", "broker"])
+@pytest.mark.parametrize("name", ["web", "worker", "broker"])
 def test_a_killed_child_is_started_again_and_said(up: Up, name: str) -> None:
     """After ``kill -9`` of one process it comes back, and the gateway answers."""
     old = up.kill(name)
@@ -105,15 +105,6 @@ def test_the_broker_comes_back_at_the_same_address(up: Up) -> None:
     ports = (up.home / "run" / "ports.json").read_text()
     up.kill("broker")
     assert (up.home / "run" / "ports.json").read_text() == ports
-
-
-def test_pool_processes_end_with_their_killed_master(up: Up) -> None:
-    """``kill -9`` of the ``long`` worker leaves no pool process of it behind."""
-    master = next(each for each in up.family() if each.pid == up.pid("long"))
-    pool = master.children(recursive=True)
-    assert len(pool) == 2
-    up.kill("long")
-    wait_until(lambda: not living(pool), what="the end of the old pool")
 
 
 def test_a_second_one_on_the_same_home_is_refused(up: Up) -> None:
@@ -136,13 +127,13 @@ def test_a_taken_port_is_named_before_anything_starts(up: Up, tmp_path: Path) ->
 
 
 def test_footprint_shows_every_process_and_the_sums(up: Up) -> None:
-    """Idle without the model: at most 450 MB of real memory."""
+    """Idle without the model: at most 350 MB of real memory (tests share no pages)."""
     table = up.manage("footprint")
-    for name in ("up", "broker", "web", "runs", "long", "long pool", "without model", "all"):
+    for name in ("up", "broker", "web", "worker", "without model", "all"):
         assert re.search(rf"^{name} ", table, re.MULTILINE)
     total = re.search(r"^without model +([\d.]+) +([\d.]+)$", table, re.MULTILINE)
     assert total is not None
-    assert 50 < float(total[2]) <= 450
+    assert 50 < float(total[2]) <= 350
 
 
 def test_a_new_sign_in_link_points_at_the_running_gateway(up: Up) -> None:
@@ -155,7 +146,7 @@ def test_it_stops_at_ctrl_c_starts_again_and_leaves_nothing_when_killed(
 ) -> None:
     """Three ends of a life: Ctrl-C within 10 s with nothing left; a second start that keeps
     database, owner and secrets; ``kill -9`` of the supervisor, after which no process and no port
-    of it is left, the pool processes included."""
+    of it is left."""
     up = start_up()
     key = (up.home / "secrets" / "secret_key").read_text()
     assert_stops(up, signal.SIGINT)

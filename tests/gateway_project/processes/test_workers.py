@@ -5,9 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from celery.worker import state
 
-from channels_app.worker import tasks
 from gateway_project.processes import workers
 
 PAGES = ("rest_framework", "drf_spectacular", "unfold", "django.contrib.admin", "twisted")
@@ -39,40 +37,8 @@ def test_a_worker_loads_no_pages_and_no_command_line() -> None:
     assert done.stdout.strip() == "[] False"
 
 
-def test_the_pool_of_long_is_sized_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes unless told; runs is one light thread."""
-    assert workers.options("runs")["pool_cls"] == "threads"
-    assert workers.options("runs")["concurrency"] == 1
-    assert workers.options("long")["concurrency"] == 2
-    monkeypatch.setenv("LONG_WORKERS", "5")
-    assert workers.options("long")["concurrency"] == 5
-    assert workers.options("long")["max_memory_per_child"] == 600_000
-
-
-class Reserved:
-    """A request that Celery has taken from the broker."""
-
-    def __init__(self, name: str, worker_pid: int | None) -> None:
-        """``worker_pid``: of the pool process that said it has it."""
-        self.id, self.name, self.worker_pid = name, "core.long.work", worker_pid
-
-
-def test_a_wake_up_of_a_crashed_process_is_dropped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With as many of them as there are processes a worker took nothing more, for ever."""
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    kept = [Reserved("ours", os.getpid()), Reserved("unsaid", None), Reserved("dead", gone.pid)]
-    monkeypatch.setattr(state, "reserved_requests", set(kept))
-    ready: list[str] = []
-    monkeypatch.setattr(state, "task_ready", lambda request: ready.append(request.id))
-    seen: dict[str, float] = {}
-    tasks.forget_lost(seen, now=0.0)
-    tasks.forget_lost(seen, now=tasks.LOST_SECONDS)
-    assert ready == []
-    tasks.forget_lost(seen, now=tasks.LOST_SECONDS + 1)
-    assert sorted(ready) == ["dead", "unsaid"]
-    monkeypatch.setattr(state, "reserved_requests", set())
-    tasks.forget_lost(seen, now=1000.0)
-    assert seen == {}
+@pytest.mark.parametrize("queues", [("runs",), ("long",), ("runs", "long")])
+def test_one_light_thread_takes_the_wake_ups_of_all_queues(queues: tuple[str, ...]) -> None:
+    options = workers.options(queues)
+    assert (options["pool_cls"], options["concurrency"]) == ("threads", 1)
+    assert options["queues"] == list(queues)

@@ -1,0 +1,203 @@
+"""[L2] The thread that starts jobs and watches their processes, which here do nothing."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.db import DatabaseError
+
+from core.conversations import jobs, runs
+from core.jobs_worker import starter
+from core.jobs_worker.process import ENDED_WELL, FAILED, OUT_OF_MEMORY
+from core.jobs_worker.work import TOO_MUCH_MEMORY
+from core.models import Job, Run
+from core.signals import wakeups
+from tests.servers import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass
+class Machine:
+    """A starter whose jobs are ``pretend``; each has a file with the pids of its processes."""
+
+    folder: Path
+    run: Run
+
+    def ask(self, call: str) -> Job:
+        """Queue a job; nothing is woken."""
+        return Job.objects.create(run=self.run, tool_call_id=call, tool="t")
+
+    def processes(self, job: Job, attempt: int = 1) -> list[psutil.Process]:
+        """Return the processes of a job, once they are there."""
+        place = self.folder / f"{job.id}-{attempt}"
+        wait_until(place.exists, what=f"{job} to begin")
+        return [psutil.Process(int(pid)) for pid in place.read_text().split()]
+
+    def end(self, code: int) -> None:
+        """Let all processes of jobs end with an exit code."""
+        (self.folder / "end").write_text(str(code))
+
+
+@pytest.fixture
+def machine(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(starter, "MODULE", "tests.core.jobs_worker.pretend")
+    for name in ("WATCH_SECONDS", "LOOK_SECONDS"):
+        monkeypatch.setattr(starter, name, 0.05)
+    monkeypatch.setattr(wakeups, "send", lambda *_, **__: None)
+    monkeypatch.setenv("PRETEND", str(tmp_path))
+    return Machine(tmp_path, run)
+
+
+@pytest.fixture
+def started() -> Iterator[starter.Starter]:
+    made = starter.Starter()
+    made.start()
+    yield made
+    made.stop()
+
+
+def comes(job: Job, **expected: Any) -> None:
+    """Wait until a job's row has these values."""
+    wait_until(
+        lambda: Job.objects.filter(id=job.id, **expected).exists(),
+        what=lambda: f"{expected}, not {Job.objects.filter(id=job.id).values()}",
+    )
+
+
+def are_gone(processes: list[psutil.Process]) -> bool:
+    return not any(
+        each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes
+    )
+
+
+def test_l2_places_are_filled_without_wake_ups_and_again_when_a_job_ends(
+    machine: Machine, started: starter.Starter, settings: Any
+) -> None:
+    """[L2] Also where a machine that is full takes the wake-up of a job, which another one does."""
+    settings.LONG_WORKERS = 1
+    first, second = machine.ask("a"), machine.ask("b")
+    processes = machine.processes(first)
+    jobs.finish(job=Job.objects.get(id=first.id), result={}, made=[])
+    started.wake()
+    comes(second, state="queued", attempt=0)
+    other = starter.Starter()
+    other.start()
+    machine.processes(second)
+    third = machine.ask("c")
+    processes[0].kill()
+    machine.processes(third)
+    other.stop()
+    assert runs.workers_alive("long") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ENDED_WELL, {"state": "running", "attempt": 1}),
+        (FAILED, {"attempt": 2}),
+        (OUT_OF_MEMORY, {"state": "failed", "error": TOO_MUCH_MEMORY}),
+    ],
+)
+def test_l2_the_end_of_a_process_ends_those_that_it_started(
+    machine: Machine, started: starter.Starter, code: int, expected: dict[str, Any]
+) -> None:
+    """[L2] As those of a skill's script. A job that crashed is begun again at once."""
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    machine.end(code)
+    wait_until(lambda: are_gone(processes), what="the end of the processes")
+    comes(job, **expected)
+
+
+def cancelled(run: Run) -> None:
+    runs.request_cancel(run=run)
+
+
+def taken_over(run: Run) -> None:
+    Job.objects.filter(run=run).update(attempt=7)
+
+
+@pytest.mark.parametrize("lose", [cancelled, taken_over])
+def test_l2_a_job_that_is_not_wanted_any_more_is_killed(
+    machine: Machine, started: starter.Starter, lose: Callable[[Run], None]
+) -> None:
+    """[L2] [C9] With all that it started; nothing of another attempt's row changes."""
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    lose(machine.run)
+    wait_until(lambda: are_gone(processes), what="the end of the processes")
+    assert Job.objects.get().state == "running"
+
+
+def test_l2_a_job_that_takes_too_long_is_killed_and_failed(
+    machine: Machine, started: starter.Starter, settings: Any
+) -> None:
+    """[L2]"""
+    settings.JOB_SECONDS = 1
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    comes(job, state="failed", error=starter.TOO_LONG)
+    assert are_gone(processes)
+
+
+def test_l2_a_stop_kills_the_jobs_and_leaves_them_to_others(machine: Machine) -> None:
+    """[L2] At once, not when their leases end."""
+    made = starter.Starter()
+    made.start()
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    made.stop()
+    job.refresh_from_db()
+    assert (job.state, job.attempt, job.lease_until) == ("queued", 1, None)
+    assert are_gone(processes)
+
+
+def test_l2_a_lease_is_renewed_and_a_database_that_is_away_ends_no_job(
+    machine: Machine, started: starter.Starter, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] [RC3] The process has its own fence."""
+    settings.RUN_LEASE_SECONDS = 1
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    asked: list[str] = []
+
+    def away(**_: Any) -> bool:
+        asked.append("")
+        raise DatabaseError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "is_wanted", away)
+        wait_until(lambda: len(asked) > 2, what="some looks at the job")
+    before = Job.objects.get(id=job.id).lease_until
+    comes(job, lease_until__gt=before)
+    assert not are_gone(processes)
+
+
+def test_l2_a_process_that_cannot_be_started_leaves_its_job_to_the_end_of_the_lease(
+    machine: Machine, started: starter.Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] As on a machine that is out of processes; the starter goes on."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise BlockingIOError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("core.jobs_worker.starter.subprocess.Popen", refused)
+        first = machine.ask("a")
+        comes(first, state="running")
+    machine.processes(machine.ask("b"))
+    comes(first, state="running", attempt=1)
+
+
+def test_l2_a_job_s_process_has_no_input_and_a_session_of_its_own(
+    machine: Machine, started: starter.Starter
+) -> None:
+    """[L2] Ctrl-C at a terminal reaches the supervisor alone."""
+    processes = machine.processes(machine.ask("a"))
+    assert [os.getsid(each.pid) for each in processes] == [processes[0].pid] * 2
+    assert str(Path(f"/proc/{processes[0].pid}/fd/0").readlink()) == os.devnull
