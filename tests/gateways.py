@@ -1,4 +1,4 @@
-"""Real gateways for end-to-end tests: a web server and both workers as processes of their own.
+"""Real gateways for end-to-end tests: a web server and a worker as processes of their own.
 
 Each has its own home, database, broker and ports, so any part of it may be killed.
 """
@@ -20,10 +20,11 @@ from gateway_project.processes import listener
 from tests import fork_server
 from tests.servers import NotReadyError, Process, Valkey, python
 
+WORKERS = "gateway_project.processes.workers"
 ROLES = {
     "web": ("gateway_project.processes.web",),
-    "runs": ("gateway_project.processes.workers", "runs"),
-    "long": ("gateway_project.processes.workers", "long"),
+    "runs": (WORKERS, "runs", "long"),  # as `up` has it
+    "long": (WORKERS, "long"),
 }
 START_SECONDS = 240.0
 MANAGE_SECONDS = 240.0  # a migration beside seven other test processes
@@ -52,7 +53,7 @@ class Gateway:
     folder: Path
     database_url: str
     extra: Mapping[str, str] = field(default_factory=dict)
-    roles: tuple[str, ...] = ("web", "runs", "long")
+    roles: tuple[str, ...] = ("web", "runs")
     modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tree: Path = BASE_DIR
     measured: bool = False
@@ -149,7 +150,7 @@ class Gateway:
         return False
 
     def pid(self, name: str) -> int:
-        """Return the pid of ``web``, ``runs``, ``long`` or ``broker``."""
+        """Return the pid of a role or of ``broker``."""
         return self._process(name).pid
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:

@@ -116,7 +116,7 @@ class MeasuredGateway:
     @property
     def pids(self) -> dict[str, int]:
         """Return our processes by name; a PostgreSQL of ours is counted as ``database``."""
-        found = {name: self.gateway.pid(name) for name in ("web", "runs", "long", "broker")}
+        found = {name: self.gateway.pid(name) for name in (*self.gateway.roles, "broker")}
         if self.database is not None and self.database.process is not None:
             found["database"] = self.database.process.pid
         return found
@@ -210,6 +210,8 @@ def start_gateway(
     extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}
     env = {**extra, **more}
     gateway = Gateway(folder=folder, database_url=url, extra=env, tree=tree, measured=True)
+    if not (tree / "core/jobs_worker/starter.py").exists():  # one of before has two workers
+        gateway.roles = (*gateway.roles, "long")
     gateway.manage("migrate", "--verbosity", "0")
     stack.callback(gateway.stop)
     gateway.start()

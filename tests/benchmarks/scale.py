@@ -86,7 +86,7 @@ class Fleet:
         """Return how many connections a process of each kind has, most: database / broker."""
         ports = {self.database.port: "database", self.gateway.broker.port: "broker"}
         found: dict[str, str] = {}
-        for name in ("web", "runs", "long"):
+        for name in ("web", "runs"):
             each = [self._connections_of(pid, ports) for pid in self.pids[name]]
             most = {kind: max(one[kind] for one in each) for kind in ("database", "broker")}
             found[name] = f"{most['database']} / {most['broker']}"
@@ -115,7 +115,7 @@ def started(web: int, runs: int) -> Iterator[Fleet]:
         stub = stack.enter_context(Program(("tests.benchmarks.stub", "0"), placed.serving))
         gateway = measured.start_gateway(folder, stub, server, stack)
         keys = measured.set_up(gateway, stub, PEOPLE)
-        pids = {name: [gateway.pid(name)] for name in ("web", "runs", "long", "broker")}
+        pids = {name: [gateway.pid(name)] for name in ("web", "runs", "broker")}
         assert server.process is not None
         pids["database"] = [server.process.pid]
         urls = [gateway.base_url]

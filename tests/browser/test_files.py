@@ -29,9 +29,9 @@ DROP = """() => {
 def gateway(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """Yield a gateway with both workers."""
+    """Yield a gateway."""
     folder = tmp_path_factory.mktemp("files")
-    running = started(folder, new_database(), ("web", "runs", "long"))
+    running = started(folder, new_database(), ("web", "runs"))
     yield running
     running.stop()
 

@@ -289,7 +289,7 @@ def test_x90_while_it_is_off_no_process_loads_the_sdk(
         timeout=120,
     )
     assert answer.status_code == 200, answer.text
-    for process in ("web", "runs", "long"):
+    for process in ("web", "runs"):
         found = imported(gateway, process)
         assert "core.lib.tracing" in found
         # An import that was refused is listed, too.
@@ -321,5 +321,5 @@ def test_x94_a_receiver_that_is_away_or_hangs_delays_no_answer(
             silent.close()
             answer = client.post(f"{gateway.base_url}/inbound", json={"text": "time"})
             assert CANARY in answer.json()["text"]
-    for process in ("web", "runs", "long"):
+    for process in ("web", "runs"):
         gateway.kill(process, signal.SIGTERM)

@@ -40,7 +40,13 @@ def both(tmp_path: Path, postgres: Postgres | None) -> Iterator[tuple[Gateway, G
     url = loaded(LAST, folder=tmp_path, postgres=postgres)
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
-    old = Gateway(folder=tmp_path / "old", database_url=url, extra=extra, tree=tmp_path / "code")
+    old = Gateway(
+        folder=tmp_path / "old",
+        database_url=url,
+        extra=extra,
+        roles=("web", "runs", "long"),
+        tree=tmp_path / "code",
+    )
     (old.folder / "home").mkdir()
     new = Gateway(
         folder=tmp_path / "new",

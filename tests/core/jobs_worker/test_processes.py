@@ -97,6 +97,7 @@ def setup(
         folder=folder,
         database_url=new_database(),
         extra={"LLM_SCRIPT": str(script), "CHAOS_FOLDER": str(folder), **QUICK},
+        roles=("web", "runs", "long"),
         modules={
             "long": ("tests.core.jobs_worker.dying_worker",),
             "runs": ("tests.core.jobs_worker.runs_worker",),

@@ -8,7 +8,7 @@ from tests.gateways import Gateway
 @pytest.mark.slow
 def test_each_part_can_be_killed_and_comes_back(gateway: Gateway) -> None:
     """[D8] ``/healthz`` answers after web, broker and workers were killed and started again."""
-    for name in ("web", "runs", "long", "broker"):
+    for name in ("web", "runs", "broker"):
         before = gateway.pid(name)
         gateway.kill(name)
         gateway.restart(name)
