@@ -12,7 +12,7 @@ from .document import ALERT
 SHOWN = {
     "b": "strong", "strong": "strong", "summary": "strong", "i": "em", "em": "em", "u": "u",
     "ins": "u", "s": "s", "strike": "s", "del": "s", "code": "code", "kbd": "kbd", "mark": "mark",
-    "sub": "sub", "sup": "sup",
+    "small": "small", "sub": "sub", "sup": "sup",
 }  # fmt: skip
 TAG = re.compile(
     rf"<(?:(?P<style>{'|'.join(SHOWN)})>|(?P<break>br)\s*/?>\n?"
@@ -63,8 +63,8 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
 def alerts(state: StateCore) -> None:
     """Let the first paragraph of a quote that begins ``[!NOTE]`` begin with **Note:**."""
     for quote, _, paragraph in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
-        found = ALERT.match(paragraph.content) if quote.type == "blockquote_open" else None
-        if found is not None:
+        is_first = quote.type == "blockquote_open" and paragraph.type == "inline"
+        if is_first and (found := ALERT.match(paragraph.content)):
             rest = paragraph.content[found.end() :]
             paragraph.content = f"**{found[1].capitalize()}:**{found[2] or ' '}{rest}"
 
