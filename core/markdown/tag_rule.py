@@ -47,8 +47,8 @@ def tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library
 def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
     closing = f"</{found['style']}>"
     end, most = state.src.find(closing, found.end(), found.end() + LONGEST), state.posMax
-    if not 0 <= end <= most - len(closing):
-        return False
+    if not 0 <= end <= most - len(closing) or state.src.count("`", found.end(), end) % 2:
+        return False  # no end, or one within code
     if not silent:
         name = SHOWN[found["style"].lower()]
         state.push("tag_open", name, 1)

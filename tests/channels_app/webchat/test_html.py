@@ -195,6 +195,7 @@ TAGS = {
     "> [!NOTE]\n> Hi": "<p><strong>Note:</strong><br>\nHi</p>",
     "> [!tip] Hi": "<p><strong>Tip:</strong> Hi</p>",
     "> ---\n> ```\n> [!NOTE] Hi\n> ```": "<code>[!NOTE] Hi",
+    "<b> ends with `</b>`": "&lt;b&gt; ends with <code>&lt;/b&gt;</code>",
     "<small>*a*</small>": "<small><em>a</em></small>",
     "[<b>a.org</b>](https://b.org)": '<span class="real-host">(b.org)</span>',
     "`<br>` <b>a List<String>": "<p><code>&lt;br&gt;</code> &lt;b&gt;a List&lt;String&gt;</p>",
