@@ -294,11 +294,14 @@ def unblock(rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datet
     """
     _check_owner(owner, "", via, now)
     with transactions.atomic_write():
-        blocked = list(rows.filter(state=State.BLOCKED).order_by("pk"))
-        for row in blocked:
-            UnknownRequest.objects.filter(pk=row.pk, state=State.BLOCKED).update(
+        blocked = [
+            row
+            for row in rows.filter(state=State.BLOCKED).order_by("pk")
+            if UnknownRequest.objects.filter(pk=row.pk, state=State.BLOCKED).update(
                 state=State.EXPIRED, decided_at=None, decided_by=None, decided_via=""
             )
+        ]
+        for row in blocked:
             audit.record(
                 actor=audit.actor_of(owner),
                 action="request.unblock",

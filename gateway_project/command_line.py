@@ -93,6 +93,7 @@ def settle_paths() -> None:
     """Make the paths in the environment absolute: the processes that a command starts work in
     another folder.
     """
-    for name, value in list(os.environ.items()):
+    for name, given in list(os.environ.items()):
+        value = given.strip()
         if value and (name in PATHS or (name.endswith("_FILE") and Path(value).is_file())):
             os.environ[name] = str(Path(value).absolute())

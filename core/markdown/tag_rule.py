@@ -12,7 +12,7 @@ from .document import ALERT
 SHOWN = {
     "b": "strong", "strong": "strong", "summary": "strong", "i": "em", "em": "em", "u": "u",
     "ins": "u", "s": "s", "strike": "s", "del": "s", "code": "code", "kbd": "kbd", "mark": "mark",
-    "sub": "sub", "sup": "sup",
+    "small": "small", "sub": "sub", "sup": "sup",
 }  # fmt: skip
 TAG = re.compile(
     rf"<(?:(?P<style>{'|'.join(SHOWN)})>|(?P<break>br)\s*/?>\n?"
@@ -47,8 +47,8 @@ def tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library
 def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
     closing = f"</{found['style']}>"
     end, most = state.src.find(closing, found.end(), found.end() + LONGEST), state.posMax
-    if not 0 <= end <= most - len(closing):
-        return False
+    if not 0 <= end <= most - len(closing) or state.src.count("`", found.end(), end) % 2:
+        return False  # no end, or one within code
     if not silent:
         name = SHOWN[found["style"].lower()]
         state.push("tag_open", name, 1)
@@ -63,8 +63,8 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
 def alerts(state: StateCore) -> None:
     """Let the first paragraph of a quote that begins ``[!NOTE]`` begin with **Note:**."""
     for quote, _, paragraph in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
-        found = ALERT.match(paragraph.content) if quote.type == "blockquote_open" else None
-        if found is not None:
+        is_first = quote.type == "blockquote_open" and paragraph.type == "inline"
+        if is_first and (found := ALERT.match(paragraph.content)):
             rest = paragraph.content[found.end() :]
             paragraph.content = f"**{found[1].capitalize()}:**{found[2] or ' '}{rest}"
 

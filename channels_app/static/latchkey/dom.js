@@ -89,6 +89,6 @@ export function webUrl(address) {
 /** An address that leads to this gateway, at the host where the page was opened, or null. */
 export function ownUrl(address) {
   const url = webUrl(address);
-  if (url?.origin === document.body.dataset.gateway) return new URL(url.pathname + url.search, location.href);
+  if (url?.origin === document.body.dataset.gateway) return new URL(location.origin + url.pathname + url.search);
   return url?.origin === location.origin ? url : null;
 }

@@ -20,7 +20,7 @@ const LETTER = `[\\p{N}${SPACED}]`;
 const NAMES = "all|call|class|dict|doc|enter|eq|exit|file|init|len|main|name|new|repr|slots|str|version";
 const DUNDER = `(?<![\\w.])__(?:(?:${NAMES})__(?![\\w*])|[a-zA-Z]\\w*?__(?=\\.\\w|[([]))`;
 // Tags of HTML, as in core/markdown/tag_rule.py.
-const SHOWN = { b: "strong", strong: "strong", summary: "strong", i: "em", em: "em", u: "u", ins: "u", s: "s", strike: "s", del: "s", code: "code", kbd: "kbd", mark: "mark", sub: "sub", sup: "sup" };
+const SHOWN = { b: "strong", strong: "strong", summary: "strong", i: "em", em: "em", u: "u", ins: "u", s: "s", strike: "s", del: "s", code: "code", kbd: "kbd", mark: "mark", small: "small", sub: "sub", sup: "sup" };
 const FOLDED = "</?details(?: open)?>(?=\\s*(?:<summary>|\\n|$))\\n?";
 const ALERT = /^\[!(note|tip|important|warning|caution)\]/i;
 const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;

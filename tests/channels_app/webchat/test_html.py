@@ -194,6 +194,9 @@ TAGS = {
     "<details>\n<summary>A</summary>\n\nb\n\n</details>": "<p><strong>A</strong></p>\n<p>b</p>",
     "> [!NOTE]\n> Hi": "<p><strong>Note:</strong><br>\nHi</p>",
     "> [!tip] Hi": "<p><strong>Tip:</strong> Hi</p>",
+    "> ---\n> ```\n> [!NOTE] Hi\n> ```": "<code>[!NOTE] Hi",
+    "<b> ends with `</b>`": "&lt;b&gt; ends with <code>&lt;/b&gt;</code>",
+    "<small>*a*</small>": "<small><em>a</em></small>",
     "[<b>a.org</b>](https://b.org)": '<span class="real-host">(b.org)</span>',
     "`<br>` <b>a List<String>": "<p><code>&lt;br&gt;</code> &lt;b&gt;a List&lt;String&gt;</p>",
 }
@@ -224,6 +227,12 @@ def test_t2_styles_begin_and_end_beside_cjk_text_as_on_other_channels(text: str)
 def test_of_a_link_that_leads_nowhere_the_text_is_shown_as_on_other_channels() -> None:
     said = "[**Intro**](#intro) [a](b/c.md) [d](sandbox:/mnt/x.pptx) ![e](f.png) f[0](x) <std::map>"
     assert render(said) == "<p><strong>Intro</strong> a d e f[0](x) &lt;std::map&gt;</p>\n"
+
+
+@pytest.mark.parametrize("text", ["[INFO]: started.log", "[^1]: notes.txt", "//e.org/%C3%A4"])
+def test_no_text_is_lost_where_no_link_is_shown(text: str) -> None:
+    """A definition whose links lead nowhere, and an address without its scheme."""
+    assert render(text) == f"<p>{text}</p>\n"
 
 
 @pytest.mark.parametrize("shown", [render, render_plain])

@@ -19,7 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http.request import split_domain_port, validate_host
 
 from channels_app.ops.doctor import configuration
-from gateway_project import environment, home
+from gateway_project import command_line, environment, home
 from gateway_project.processes import (
     broker,
     console,
@@ -514,10 +514,11 @@ def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> 
     given = {
         "METRICS_TOKEN": "a-token\n",
         "GATEWAY_URL": "https://a.example ",
-        "GATEWAY_HOME": "/a ",
+        "GATEWAY_HOME": " /a ",
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
+    command_line.settle_paths()
     assert home.directory() == Path("/a")
     assert environment.text("METRICS_TOKEN") == "a-token"
     assert environment.origin("GATEWAY_URL", "") == "https://a.example"

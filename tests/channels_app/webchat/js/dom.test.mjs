@@ -9,5 +9,6 @@ test("an address under another name of the gateway leads to the one where the pa
   globalThis.document = { body: { dataset: { gateway: "http://127.0.0.1:8000" } } };
   const own = "http://localhost:8000/files/out?token=a.b.c";
   for (const address of [own, own.replace("localhost", "127.0.0.1"), "/files/out?token=a.b.c"]) assert.equal(ownUrl(address).href, own);
+  assert.equal(ownUrl("http://127.0.0.1:8000//e.com/x").href, "http://localhost:8000//e.com/x");
   for (const address of ["http://127.0.0.1:8001/files/out", "https://127.0.0.1:8000/x", "https://e.com/", "data:,x"]) assert.equal(ownUrl(address), null);
 });
