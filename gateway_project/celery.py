@@ -1,4 +1,4 @@
-"""The Celery application: wake-ups that carry ids, and long jobs. The database holds the state."""
+"""The Celery application: wake-ups that carry ids. The database holds the state."""
 
 import os
 

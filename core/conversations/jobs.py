@@ -160,7 +160,8 @@ def is_ours(*, job: Job) -> bool:
 
 WANTED = HasRows(
     lambda: Job.objects.filter(
-        Q(state=Run.State.RUNNING, run__cancel_requested_at=None) | Q(state=Run.State.SUCCEEDED),
+        Q(state=Run.State.RUNNING, run__cancel_requested_at=None)
+        | Q(state__in=(Run.State.SUCCEEDED, Run.State.FAILED)),
         id=Param("id"),
         attempt=Param("attempt"),
     )
@@ -168,7 +169,7 @@ WANTED = HasRows(
 
 
 def is_wanted(*, job: Job) -> bool:
-    """Return whether the process of our attempt may continue: it is ours, or just ending well."""
+    """Return whether the process of our attempt may continue: it is ours, or just ending."""
     return WANTED(id=job.id, attempt=job.attempt)
 
 

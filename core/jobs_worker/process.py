@@ -10,7 +10,7 @@ from django.conf import settings
 
 from core.conversations import jobs, traces
 from core.jobs_worker.work import perform
-from core.lib import log_ids, tracing
+from core.lib import limits, log_ids, tracing
 from core.models import Job
 from core.providers import registry as providers
 from core.signals import pubsub
@@ -33,7 +33,7 @@ def work(*, job_id: int, attempt: int) -> int:
             asyncio.run(performed(job))
     except MemoryError:
         return OUT_OF_MEMORY
-    except Exception:
+    except (Exception, SystemExit):  # a plugin may call `sys.exit`
         logger.exception("the process of a job failed")
         return FAILED
     finally:
@@ -55,4 +55,4 @@ def limit_memory() -> None:
     """Let this process take JOB_MEMORY_MEGABYTES more address space than it has now."""
     if sys.platform == "linux":
         most = psutil.Process().memory_info().vms + settings.JOB_MEMORY_MEGABYTES * MEGABYTE
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        limits.lower(resource.RLIMIT_AS, most)

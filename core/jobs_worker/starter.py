@@ -72,7 +72,8 @@ class Child:
             quietly(partial(steps.drop_answers, self.job.id))
         elif time.monotonic() > self._keep_at:
             self._keep_at = time.monotonic() + settings.RUN_LEASE_SECONDS / 3
-            quietly(partial(jobs.keep, job=self.job))
+            if not quietly(partial(jobs.keep, job=self.job)):
+                self._deadline = self._keep_at  # the job is over: so long its process may take
 
     def end(self) -> None:
         """Kill it at the stop of its worker: another one begins the job again."""
@@ -87,7 +88,7 @@ class Child:
 
     def _kill_group(self) -> None:
         """Kill what it started and did not end itself."""
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):  # macOS: all have just ended
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
@@ -149,9 +150,12 @@ class Starter:
             logger.error("this worker takes no more work: %s", problem)
         self._problem = problem
 
+    def _has_place(self) -> bool:
+        return not self._stopping and len(self._children) < settings.LONG_WORKERS
+
     def _begin(self) -> None:
         """Begin queued jobs until no place is free or none is queued."""
-        while len(self._children) < settings.LONG_WORKERS and jobs.ARE_QUEUED():
+        while self._has_place() and jobs.ARE_QUEUED():
             self._compare_versions()
             job = None if self._problem else jobs.claim_next()
             if job is None:

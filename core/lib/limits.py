@@ -4,17 +4,20 @@ import resource
 
 
 def limit(*, memory: int, seconds: int, file_bytes: int = 0) -> None:
-    """Limit the memory in bytes, the CPU time, and the size of each file that is written.
-
-    A lower limit stays, as that of a long task whose process starts this one: to raise it is
-    refused.
-    """
+    """Limit the memory in bytes, the CPU time, and the size of each file that is written."""
     for what, most in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
-        lowest = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (lowest, lowest))
+        lower(what, most)
+
+
+def lower(kind: int, most: int) -> None:
+    """Set a limit of this process. A lower one stays, as that of a long task whose process starts
+    this one: to raise it is refused.
+    """
+    hard = resource.getrlimit(kind)[1]
+    lowest = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (lowest, lowest))

@@ -374,12 +374,12 @@ def test_l2_the_process_of_a_job_gets_the_row_of_its_own_claim_only(begin: Begin
     assert jobs.claimed(job_id=begin("c").id, attempt=0) is None
 
 
-def test_l2_a_job_is_wanted_while_it_is_ours_and_when_it_has_succeeded(begin: Begin) -> None:
-    """[L2] [C9] Else its process is killed; a process that is just ending well is not."""
+def test_l2_a_job_is_wanted_while_it_is_ours_and_when_it_has_ended_itself(begin: Begin) -> None:
+    """[L2] [C9] Else its process is killed; one that is just ending, and sends spans, is not."""
     job, other, done = (claimed(begin(call)) for call in "abc")
     jobs.finish(job=done, result={}, made=[])
     jobs.fail(job=other, error="no")
-    assert [jobs.is_wanted(job=each) for each in (job, other, done)] == [True, False, True]
+    assert [jobs.is_wanted(job=each) for each in (job, other, done)] == [True, True, True]
     assert not jobs.is_wanted(job=lost(begin("d")))
     runs.request_cancel(run=job.run)
     assert [jobs.is_wanted(job=each) for each in (job, done)] == [False, True]

@@ -1,6 +1,8 @@
 """[L2] The thread that starts jobs and watches their processes, which here do nothing."""
 
 import os
+import resource
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from django.db import DatabaseError
 
 from core.conversations import jobs, runs
-from core.jobs_worker import starter
+from core.jobs_worker import process, starter
 from core.jobs_worker.process import ENDED_WELL, FAILED, OUT_OF_MEMORY
 from core.jobs_worker.work import TOO_MUCH_MEMORY
 from core.models import Job, Run
@@ -79,7 +81,7 @@ def test_l2_places_are_filled_without_wake_ups_and_again_when_a_job_ends(
     machine: Machine, started: starter.Starter, settings: Any
 ) -> None:
     """[L2] Also where a machine that is full takes the wake-up of a job, which another one does."""
-    settings.LONG_WORKERS = 1
+    settings.LONG_WORKERS, settings.RUN_LEASE_SECONDS = 1, 600
     first, second = machine.ask("a"), machine.ask("b")
     processes = machine.processes(first)
     jobs.finish(job=Job.objects.get(id=first.id), result={}, made=[])
@@ -132,6 +134,89 @@ def test_l2_a_job_that_is_not_wanted_any_more_is_killed(
     lose(machine.run)
     wait_until(lambda: are_gone(processes), what="the end of the processes")
     assert Job.objects.get().state == "running"
+
+
+def finished(job: Job) -> None:
+    jobs.finish(job=job, result={}, made=[])
+
+
+def failed(job: Job) -> None:
+    jobs.fail(job=job, error="no paper")
+
+
+@pytest.mark.parametrize(("end", "state"), [(finished, "succeeded"), (failed, "failed")])
+def test_l2_a_process_that_hangs_after_its_job_is_killed_soon(
+    machine: Machine,
+    started: starter.Starter,
+    settings: Any,
+    end: Callable[[Job], None],
+    state: str,
+) -> None:
+    """[L2] As where a thread of its plugin does not end: its place is needed, its row stays."""
+    settings.RUN_LEASE_SECONDS = 1
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    end(Job.objects.get())
+    wait_until(lambda: are_gone(processes), what="the end of the processes")
+    assert (Job.objects.get().state, Job.objects.get().attempt) == (state, 1)
+
+
+def test_l2_a_plugin_that_exits_the_interpreter_has_crashed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] Its job is begun again at once: with exit code 0 it would wait for the end of a lease."""
+
+    async def exits(_job: Job) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(process, "limit_memory", lambda: None)
+    monkeypatch.setattr(process, "performed", exits)
+    job = Job.objects.create(run=run, tool_call_id="a", tool="t")
+    jobs.claim(job_id=job.id)
+    assert process.work(job_id=job.id, attempt=1) == FAILED
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no such limit")
+def test_l2_a_lower_limit_of_memory_of_its_worker_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[L2] As of systemd's LimitAS: to raise it is refused, and every job failed."""
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1000, 1000))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, given: limits.append(given))
+    process.limit_memory()
+    assert limits == [(1000, 1000)]
+
+
+def test_l2_a_kill_of_processes_that_have_just_ended_is_no_error(
+    machine: Machine, started: starter.Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] macOS refuses it, where Linux knows no such process: the job would wait for its lease."""
+
+    def refused(*_: int) -> None:
+        raise PermissionError
+
+    job = machine.ask("a")
+    processes = machine.processes(job)
+    with monkeypatch.context() as patch:
+        patch.setattr("core.jobs_worker.starter.os.killpg", refused)
+        processes[0].kill()
+        comes(job, attempt=2)
+    processes[1].kill()
+
+
+def test_l2_a_stop_begins_no_further_job(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[L2] Each beginning is one of the few attempts of a job."""
+    made, claim_next = starter.Starter(), jobs.claim_next
+
+    def claimed() -> Job | None:
+        made._stopping = True
+        return claim_next()
+
+    monkeypatch.setattr(jobs, "claim_next", claimed)
+    for call in "ab":
+        machine.ask(call)
+    made._run()
+    rows = Job.objects.order_by("id").values_list("state", "attempt")
+    assert list(rows) == [("queued", 1), ("queued", 0)]
 
 
 def test_l2_a_job_that_takes_too_long_is_killed_and_failed(
