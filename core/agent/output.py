@@ -66,7 +66,8 @@ class Output:
     def pass_on(self, message: Message) -> None:
         """Emit a message that the model's server created."""
         self.end_message()
-        message.message_id = message.message_id or f"whole-{self._next('whole')}"
+        number = self._next("whole")
+        message.message_id = message.message_id or f"whole-{number}"
         self.whole(message)
 
     def retry(self, line: str) -> None:
