@@ -1,8 +1,4 @@
-"""The output of a turn: the words of the model and of the gateway as messages of the run's log.
-
-say, say, … ─► message_start, a delta each ─► end_message    a text or thought that grows
-whole       ─► message_start, the message, message_end       any other
-"""
+"""The output of a turn: the words of the model and of the gateway as messages of the run's log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
