@@ -217,7 +217,6 @@ def with_request(draft: Draft, caller: Principal, ask: Ask, said: Said) -> Draft
 
 
 def wants_json(run: Run) -> bool:
-    """Return whether the client asked for JSON."""
     form = (run.options.get("model_options") or {}).get("response_format") or {}
     return form.get("type") in ("json_object", "json_schema")
 

@@ -88,7 +88,7 @@ class Failure:
     has_acted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Usage:
     """The tokens of a run; zero where the model's server did not count. ``cached`` are among those
     of the prompt, ``reasoning`` among those of the answer.
@@ -105,16 +105,11 @@ class Usage:
         """Return the usage in the data of a ``stream_end``."""
         given = data.get("usage")
         usage = given if isinstance(given, dict) else {}
-        prompt = int(usage.get("prompt_tokens") or 0)
-        answer = int(usage.get("completion_tokens") or 0)
-        total = int(usage.get("total_tokens") or prompt + answer)
-        return cls(
-            prompt=prompt,
-            answer=answer,
-            total=total,
-            cached=int(usage.get("cached_tokens") or 0),
-            reasoning=int(usage.get("reasoning_tokens") or 0),
+        prompt, answer, total, cached, reasoning = (
+            int(usage.get(f"{name}_tokens") or 0)
+            for name in ("prompt", "completion", "total", "cached", "reasoning")
         )
+        return cls(prompt, answer, total or prompt + answer, cached, reasoning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

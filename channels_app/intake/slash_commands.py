@@ -188,13 +188,11 @@ def has_buttons(asked: Asked) -> bool:
 
 
 def start(asked: Asked) -> str:
-    """``/start``."""
     hello = gettext("Hello {name}! Write to me and I will answer.").format(name=asked.user)
     return f"{hello}\n\n{help_text(asked)}"
 
 
 def help_text(asked: Asked) -> str:
-    """``/help``."""
     choices = choosing.help_lines(asked.session, asked.requester)
     own = choices | (LISTED_HELP if asked.listed else {})
     if asked.listed and connections.usable_by(asked.user):
@@ -258,7 +256,6 @@ def status(asked: Asked) -> str:
 
 
 def whoami(asked: Asked) -> str:
-    """``/whoami``."""
     message = asked.message
     said = gettext("You are {name}, a guest.")
     if asked.of_owner:

@@ -123,8 +123,7 @@ class Live:
     async def _work(self) -> None:
         if self.run.attempt > 1:  # an earlier one may have sent messages
             self.rows = await in_thread(rows_of, self.run)
-        is_over = False
-        while not is_over:
+        while not self._over.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), DRAFT_SECONDS if self._draft else None)
             self._news.clear()
@@ -142,7 +141,7 @@ class Live:
             except Exception:
                 logger.exception("an answer could not be shown while it grows")
                 return
-            is_over = await self._is_over_within(self._interval())
+            await self._is_over_within(self._interval())
 
     async def _is_over_within(self, seconds: float) -> bool:
         """Wait; return at once, and True, when the run ends."""

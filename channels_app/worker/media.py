@@ -61,7 +61,9 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
     """
     made: dict[str, str] = {}
     channel = registry.get(run.session.account.channel)
-    messages = await in_thread(messages_of, run.id)
+    messages = await in_thread(
+        list[InboundMessage], InboundMessage.objects.filter(run_id=run.id).order_by("id")
+    )
     for message in messages:
         for item in message.media:
             if waits(item):
@@ -71,11 +73,6 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
                 await in_thread(keep, run, message)
     await in_thread(rewrite, run, messages)
     return made
-
-
-def messages_of(run_id: int) -> list[InboundMessage]:
-    """Return the messages of a run, in order."""
-    return list(InboundMessage.objects.filter(run_id=run_id).order_by("id"))
 
 
 def keep(run: Run, message: InboundMessage) -> None:
@@ -197,12 +194,10 @@ async def noted_file(
 
 def kind_of(said: str, stored: StoredFile) -> str:
     """Return the kind of a stored file by its content: image, audio, video, or document."""
-    found = family(stored.content_type)
-    if found:
+    if found := family(stored.content_type):
         return found
-    if said in MEDIA_KINDS and stored.content_type in {"application/octet-stream", ""}:
-        return said
-    return said if said not in MEDIA_KINDS else "file"
+    is_unknown = stored.content_type in {"application/octet-stream", ""}
+    return said if is_unknown or said not in MEDIA_KINDS else "file"
 
 
 async def in_words(

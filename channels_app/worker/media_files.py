@@ -38,10 +38,7 @@ async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> 
         return await in_thread(uploaded, run, str(item["upload"]))
     if "url" in item:
         return await in_thread(from_data_url, run, item)
-    if channel is None:
-        raise ChannelError("this channel gives no files", permanent=True)
-    remote = RemoteFile(item["remote"], item.get("name", ""), item.get("size", 0))
-    return await fetch(run, channel, remote, item)
+    return await fetch(run, channel, item)
 
 
 def uploaded(run: Run, name: str) -> StoredFile:
@@ -50,7 +47,7 @@ def uploaded(run: Run, name: str) -> StoredFile:
     One of another session, with which it is deleted, is copied. Raises ChannelError.
     """
     own = StoredFile.objects.filter(
-        public_id=name, user_id=run.user_id, revoked_at__isnull=True, purged_at__isnull=True
+        public_id=name, user_id=run.user_id, revoked_at=None, purged_at=None
     )
     with atomic_write():
         own.filter(session__isnull=True).update(session_id=run.session_id, run_id=run.id)
@@ -64,19 +61,19 @@ def copied(run: Run, file: StoredFile) -> StoredFile:
     """Return the copy of a file of another session, for the session of ``run``. Raises
     ChannelError.
     """
-    same = sent_files(session_id=run.session_id, sha256=file.sha256).first()
-    if same is not None:
+    if same := sent_files(session_id=run.session_id, sha256=file.sha256).first():
         return same
     try:
         content = storage.read(file)
     except OSError as error:
         raise ChannelError("there is no such uploaded file", permanent=True) from error
+    return kept(run, file.name, content)
+
+
+def kept(run: Run, name: str, content: bytes) -> StoredFile:
+    """Store a file for a run. Raises as ``storage.keep`` does."""
     return storage.keep(
-        user=run.user,
-        name=file.name,
-        content=content,
-        session_id=run.session_id,
-        run_id=run.id,
+        user=run.user, name=name, content=content, session_id=run.session_id, run_id=run.id
     )
 
 
@@ -90,19 +87,17 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
         raise ChannelError("the file is damaged", permanent=True) from error
     # A client that keeps the history sends the same document with every message.
     digest = hashlib.sha256(content).hexdigest()
-    same = sent_files(session_id=run.session_id, sha256=digest).first()
-    if same is not None:
+    if same := sent_files(session_id=run.session_id, sha256=digest).first():
         return same
     name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
-    return storage.keep(
-        user=run.user, name=name, content=content, session_id=run.session_id, run_id=run.id
-    )
+    return kept(run, name, content)
 
 
-async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, Any]) -> StoredFile:
+async def fetch(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
     """Download and store one file; its size is checked first. Raises ChannelError."""
-    if not isinstance(channel.outbound, Downloads):
+    if channel is None or not isinstance(channel.outbound, Downloads):
         raise ChannelError("this channel gives no files", permanent=True)
+    remote = RemoteFile(item["remote"], item.get("name", ""), item.get("size", 0))
     most = channel.outbound.max_download_bytes
     check_size(remote.size, most)
     await in_thread(quota.check, user_id=run.user_id, size=remote.size)
@@ -115,14 +110,8 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
         known = await in_thread(own.filter(sha256=digest).first)
         if known is not None:
             return known
-    return await in_thread(
-        storage.keep,
-        user=run.user,
-        name=remote.name or f"{item['kind']}.{EXTENSIONS.get(item['kind'], 'bin')}",
-        content=content,
-        session_id=run.session_id,
-        run_id=run.id,
-    )
+    name = remote.name or f"{item['kind']}.{EXTENSIONS.get(item['kind'], 'bin')}"
+    return await in_thread(kept, run, name, content)
 
 
 async def downloaded(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:

@@ -37,7 +37,7 @@ async def pictures_of(run: Run, made: dict[str, str]) -> dict[str, str]:
     if len(seen) > most:  # several albums at once
         run.text += f"\n[Only the first {most} of these {len(seen)} pictures are shown.]"
     for item in seen[:most]:
-        url = made.get(item["file"]) or await picture_of_file(run, item)
+        url = made.get(item["file"]) or await picture_of(run, item)
         found |= {item["file"]: url} if url else {}
     return found
 
@@ -66,31 +66,25 @@ def media_of(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
 
 
 async def picture_of(run: Run, item: dict[str, Any]) -> str:
-    """Return the picture of one medium as a data URL, made from its file unless it is one; "" for
-    none.
+    """Return the picture of one medium as a data URL, made from its stored file unless it is one;
+    "" if that is gone.
     """
-    return data_url(item) or await picture_of_file(run, item)
-
-
-async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
-    """Return the picture of one medium, from its stored file; "" if that is gone."""
+    if url := data_url(item):
+        return url
     stored = await known_file(run, item)
     return await seen_picture(stored, item["kind"], item.get("duration")) if stored else ""
 
 
 async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
     """Return a picture, or a frame of a film, as a data URL; "" where there is none."""
-    url = made_pictures.pop(stored.public_id, "") or await new_picture(stored, kind, duration)
+    url = made_pictures.pop(stored.public_id, "")
+    if not url and kind == "video":
+        content = await frame.of_video(storage.path_of(stored), duration=duration)
+        url = picture.url_of(content) if content is not None else ""
+    elif not url:
+        url = await picture.data_url(storage.path_of(stored))
     if url:
         made_pictures[stored.public_id] = url
         for oldest in list(made_pictures)[:-MADE_PICTURES]:
             del made_pictures[oldest]
     return url
-
-
-async def new_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
-    """Make such a picture."""
-    if kind == "video":
-        content = await frame.of_video(storage.path_of(stored), duration=duration)
-        return picture.url_of(content) if content is not None else ""
-    return await picture.data_url(storage.path_of(stored))

@@ -52,7 +52,6 @@ class Places:
         self._changed.set()
 
     def give_back(self, number: int = 1) -> None:
-        """Give places back."""
         self.taken -= number
         self.announce()
 

@@ -138,7 +138,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         tools=tools_of(assistant, run, begun.known),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
-        has_own_limit=has_own_limit(run),
+        has_own_limit=bool(LIMITS & (run.options.get("model_options") or {}).keys()),
         is_read=not is_of_program(run),
     )
     chain.fitted = turn.fitted
@@ -196,11 +196,6 @@ def is_of_program(run: Run) -> bool:
     return run.session.account.channel == PROGRAMS or bool(run.options.get("model_only"))
 
 
-def has_own_limit(run: Run) -> bool:
-    """Return whether the client limits its answer itself."""
-    return bool(LIMITS & (run.options.get("model_options") or {}).keys())
-
-
 async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
     """Return how a turn ended: succeeded, failed or cancelled. Raises for a lost run."""
     if run.cancel_requested_at is not None:
@@ -218,7 +213,7 @@ async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Endin
         if held.lost or not held.cancelled:
             raise
         asyncio.current_task().uncancel()  # type: ignore[union-attr]
-        turn.interrupt()
+        turn.output.end_message()
         return Ending(Run.State.CANCELLED, error=STOPPED)
     except ProviderError as error:
         return failed(turn, error)
@@ -271,10 +266,9 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
         turn.prompt.pictures = await earlier_pictures(run, turn.prompt.earlier)
     if goes_on:
         return
-    scheduled = run.options.get("schedule") or {}
     for line in media.refusals(run):
         turn.output.note(phrases.in_language(line, languages.of_request(said)))
-    for line in scheduled.get("lines", ()):
+    for line in (run.options.get("schedule") or {}).get("lines", ()):
         turn.output.note(line)
 
 

@@ -173,10 +173,6 @@ class Turn:
         self.output.end_message()
         self.output.whole(error_message(str(error), error.code, message_id="error"))
 
-    def interrupt(self) -> None:
-        """End the message that was being streamed when the turn was cancelled."""
-        self.output.end_message()
-
     def made_calls(self) -> list[dict[str, str]]:
         """Return the calls of this turn, as they are stored with the answer."""
         return calls_of(self.messages, self._own_from, answer="\n".join(self.output.texts))
@@ -248,11 +244,7 @@ class Turn:
 
     def _hand_over(self, calls: list[Call]) -> None:
         for number, call in enumerate(calls):
-            self.output.whole(
-                tool_call_message(
-                    call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
-                )
-            )
+            self._show_call(call, message_id=f"client-tool-{number}")
         if self.finish_reason != "length":  # then the arguments of the last one may be cut
             self.finish_reason = "tool_calls"
 
@@ -295,8 +287,9 @@ class Turn:
             calls = await self._ask()
             if calls or self._said_anything(said, whole):
                 self.answered = True
-                if not calls:
-                    self._tell_limit()
+                is_limited = self.finish_reason == "length" and self._bytes_left >= 0
+                if self.is_read and is_limited and not calls:
+                    self._note_end(ENDS_HERE)
                 return calls
             if self.finish_reason == "content_filter":
                 raise ProviderError.of(Failure("content"))
@@ -314,8 +307,8 @@ class Turn:
         is_limited = is_limited and self.finish_reason == "length"
         if is_limited or self.options.get("stop"):
             return True
-        told = any(text.strip() for text in self.output.texts[said:])
-        return told or self.output.counts.get("whole", 0) > whole
+        has_text = any(text.strip() for text in self.output.texts[said:])
+        return has_text or self.output.counts.get("whole", 0) > whole
 
     async def _ask(self) -> list[Call]:
         request = ModelRequest(self.messages, self._tools(), options=self.options)
@@ -392,11 +385,6 @@ class Turn:
         self._note_end(CUT_HERE)
         self.finish_reason = "length"
 
-    def _tell_limit(self) -> None:
-        """Tell the person that the model's limit, or the assistant's, has ended an answer."""
-        if self.is_read and self.finish_reason == "length" and self._bytes_left >= 0:
-            self._note_end(ENDS_HERE)
-
     def _note_end(self, line: str) -> None:
         """Emit the reason why an answer ends, in the language of the request."""
         self.output.note(f"*{self._in_their_language(line)}*")
@@ -463,7 +451,6 @@ class Turn:
         return registry.get(name) if self.tools is None else self.tools.get(name)
 
     def _client_names(self) -> set[str]:
-        """Return the names of the client's own tools."""
         return {tool["function"]["name"] for tool in self.client_tools}
 
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
@@ -476,10 +463,12 @@ class Turn:
                 self._keep(call, result)
         return results
 
+    def _show_call(self, call: Call, *, message_id: str) -> None:
+        shown = tool_call_message(call.id, call.name, call.arguments, message_id=message_id)
+        self.output.whole(shown)
+
     async def _act(self, call: Call) -> ToolResult:
-        self.output.whole(
-            tool_call_message(call.id, call.name, call.arguments, message_id=f"tool-{call.id}")
-        )
+        self._show_call(call, message_id=f"tool-{call.id}")
         result = await self._result(call)
         waits = self._waits_for(result) is not None
         self.output.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok, waits=waits))
@@ -538,14 +527,9 @@ class Turn:
         """Add the question of a call that was not made; one sign-in a server is enough."""
         others = (each.sign_in for each in self.questions if each.sign_in is not None)
         known = next((each for each in others if each.server_id == wanted.server_id), wanted)
+        of_person = not wanted.of_gateway
         self.questions.append(
-            Asked(
-                call.id,
-                call.name,
-                call.arguments,
-                of_person=not wanted.of_gateway,
-                sign_in=known,
-            )
+            Asked(call.id, call.name, call.arguments, of_person=of_person, sign_in=known)
         )
 
     def _keep(self, call: Call, result: ToolResult) -> None:

@@ -1,8 +1,4 @@
-"""The output of a turn: the words of the model and of the gateway as messages of the run's log.
-
-say, say, … ─► message_start, a delta each ─► end_message    a text or thought that grows
-whole       ─► message_start, the message, message_end       any other
-"""
+"""The output of a turn: the words of the model and of the gateway as messages of the run's log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -66,7 +62,8 @@ class Output:
     def pass_on(self, message: Message) -> None:
         """Emit a message that the model's server created."""
         self.end_message()
-        message.message_id = message.message_id or f"whole-{self._next('whole')}"
+        number = self._next("whole")
+        message.message_id = message.message_id or f"whole-{number}"
         self.whole(message)
 
     def retry(self, line: str) -> None:

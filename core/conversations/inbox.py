@@ -501,7 +501,8 @@ def start_run(
         "history_from": session.history_from,
     }
     if tracing.is_on():
-        route |= traces.in_route(session, first_at or messages[0].received_at)
+        trace = traces.of_batch(session, first_at or messages[0].received_at)
+        route["trace"] = f"{trace:032x}"
     run = Run(
         session=session,
         user_id=session.user_id,

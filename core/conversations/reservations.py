@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
+from typing import TypeAlias
 
 from django.db import DatabaseError, IntegrityError
 from django.db.models import F, Q, Value
@@ -81,6 +82,9 @@ class Reservation:
     shortage: Refusal | None = None
 
 
+Decision: TypeAlias = Reservation | Refusal
+
+
 @dataclass(slots=True)
 class Period:
     """A locked row of a period, and what this transaction adds to it."""
@@ -104,7 +108,7 @@ class Period:
         return self.unspent - self.reserved - self.added
 
 
-def reserve_all(requests: Sequence[ReservationRequest]) -> list[Reservation | Refusal | Exception]:
+def reserve_all(requests: Sequence[ReservationRequest]) -> list[Decision | Exception]:
     """Return what became of each request, in one transaction; each in its own when that fails."""
     try:
         return [*reserved(requests)]
@@ -114,9 +118,7 @@ def reserve_all(requests: Sequence[ReservationRequest]) -> list[Reservation | Re
     return [found for each in requests for found in reserve_all([each])]
 
 
-def reserved(
-    requests: Sequence[ReservationRequest], *, tries: int = 1
-) -> list[Reservation | Refusal]:
+def reserved(requests: Sequence[ReservationRequest], *, tries: int = 1) -> list[Decision]:
     """Reserve ``requests`` in one transaction. Raises IntegrityError when budgets are deleted."""
     try:
         with atomic_write():
@@ -127,21 +129,16 @@ def reserved(
     return reserved(requests, tries=tries + 1)
 
 
-def reserve_in(requests: Sequence[ReservationRequest]) -> list[Reservation | Refusal]:
+def reserve_in(requests: Sequence[ReservationRequest]) -> list[Decision]:
     """Settle earlier calls, lock the periods, decide, and store open calls. In a transaction."""
     day = budgets.day_of(timezone.now())
-    changes = [
-        each
-        for request in requests
-        for closing in request.before
-        for each in budgets.close(closing)
-    ]
-    wanted = {
-        budgets.key_of(each, day): each.budget for request in requests for each in request.limits
-    }
+    before = [closing for request in requests for closing in request.before]
+    changes = [each for closing in before for each in budgets.close(closing)]
+    limits = [each for request in requests for each in request.limits]
+    wanted = {budgets.key_of(each, day): each.budget for each in limits}
     periods = lock(wanted, changes)
     counted = counted_messages(requests)
-    results: list[Reservation | Refusal] = []
+    results: list[Decision] = []
     for request in requests:
         known = counted.setdefault(request.call.run_id or 0, set())
         allowances = [
@@ -203,9 +200,7 @@ def affordable(request: ReservationRequest, left: int) -> int:
     return bisect_right(answers, left, key=partial(price, request)) - 1
 
 
-def decide(
-    request: ReservationRequest, allowances: Sequence[Allowance], day: date
-) -> Reservation | Refusal:
+def decide(request: ReservationRequest, allowances: Sequence[Allowance], day: date) -> Decision:
     """Return whether the call may be made; takes its amounts from the periods, or marks the one
     that refuses it.
     """
@@ -220,10 +215,9 @@ def decide(
             if amount := each.amount(request, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
-        is_short = now < most
-        shortage = (
-            narrowest(request, allowances, day, is_soon=later == most)[0] if is_short else None
-        )
+        shortage = None
+        if now < most:
+            shortage, _ = narrowest(request, allowances, day, is_soon=later == most)
         return Reservation(now, tuple(entries), shortage=shortage)
     is_soon = later >= request.enough_tokens
     refused, period = narrowest(request, allowances, day, is_soon=is_soon)
@@ -341,8 +335,8 @@ def write(period: Period) -> None:
 
 
 def stored(
-    requests: Sequence[ReservationRequest], results: Sequence[Reservation | Refusal], day: date
-) -> list[Reservation | Refusal]:
+    requests: Sequence[ReservationRequest], results: Sequence[Decision], day: date
+) -> list[Decision]:
     """Store the open calls of granted requests; return the results with their ids."""
     rows = []
     for request, result in zip(requests, results, strict=True):
@@ -355,6 +349,5 @@ def stored(
             rows.append(request.call)
     ids = iter([each.pk for each in ModelCall.objects.bulk_create(rows)])
     return [
-        replace(each, call_id=next(ids)) if isinstance(each, Reservation) else each
-        for each in results
+        each if isinstance(each, Refusal) else replace(each, call_id=next(ids)) for each in results
     ]

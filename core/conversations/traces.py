@@ -22,11 +22,6 @@ from core.models import ChatSession, Delivery, InboundMessage, Job, Route, Run
 NANOSECONDS = 1_000_000_000
 
 
-def in_route(session: ChatSession, first_at: datetime) -> Route:
-    """Return what the route of a run has of its trace: that of the batch which began then."""
-    return {"trace": f"{of_batch(session, first_at):032x}"}
-
-
 def inherited(run: Run) -> Route:
     """Return the route for the run that goes on with ``run``, in the same trace."""
     return {**run.route, "trace": f"{of_run(run):032x}"} if tracing.is_on() else run.route

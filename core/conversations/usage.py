@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from core.conversations import budget_words, budgets, reservations
 from core.conversations.budgets import Change, Closing, Entry, Limit
-from core.conversations.reservations import Refusal, Reservation, ReservationRequest
+from core.conversations.reservations import Decision, Reservation, ReservationRequest
 from core.database.batching import in_shared_call
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, write_all
@@ -191,12 +191,13 @@ class RunMeter:
 
     async def _ask(
         self, model: ModelInfo, request: ModelRequest, prompt: int, *, is_last: bool
-    ) -> Reservation | Refusal:
+    ) -> Decision:
         """Return the answer of the database. When this is cancelled meanwhile, a reservation is
         noted as a call that was not made.
         """
         pending = [each for each in self.ledger.unstored if each.call_id]
-        call = self._row(model, prompt_tokens=prompt_tokens(request))
+        columns = {**self._named(model), **self.ledger.common}
+        call = ModelCall(**columns, prompt_tokens=prompt_tokens(request))
 
         def wanted() -> ReservationRequest:
             prices.is_known(model)  # looked up before the transaction
@@ -211,7 +212,7 @@ class RunMeter:
                 is_whole=self._is_whole,
             )
 
-        asked: Coroutine[Any, Any, Reservation | Refusal] = in_shared_call(reserve_batch, wanted)
+        asked: Coroutine[Any, Any, Decision] = in_shared_call(reserve_batch, wanted)
         task = asyncio.ensure_future(asked)
         try:
             found = await asyncio.shield(task)
@@ -283,10 +284,6 @@ class RunMeter:
             )
         )
 
-    def _row(self, model: ModelInfo, **columns: Any) -> ModelCall:
-        """Return a row of a call, not stored."""
-        return ModelCall(**self._named(model), **self.ledger.common, **columns)
-
     def _named(self, model: ModelInfo) -> dict[str, Any]:
         """Return the columns that say what a model was called for."""
         return {
@@ -298,7 +295,7 @@ class RunMeter:
 
 def reserve_batch(
     requests: Sequence[Callable[[], ReservationRequest]],
-) -> Sequence[Reservation | Refusal | Exception]:
+) -> Sequence[Decision | Exception]:
     """Reserve simultaneous requests of this process in one transaction."""
     return reservations.reserve_all([each() for each in requests])
 
@@ -370,7 +367,6 @@ def settle(meter: RunMeter) -> list[Insert]:
 
 
 def mark_stored(calls: Sequence[FinishedCall]) -> None:
-    """Remember that calls are settled."""
     for each in calls:
         each.is_stored = True
 

@@ -6,10 +6,8 @@ from typing import Any, TypedDict
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """The schedule that a run carries out: its public id, and sentences for above the answer."""
-
-    id: str
-    lines: list[str]
+    id: str  # public
+    lines: list[str]  # for above the answer
 
 
 class RunOptions(TypedDict, total=False):
@@ -24,9 +22,8 @@ class RunOptions(TypedDict, total=False):
     client_context: str  # for the instructions
     # A bridge's words, which its callback gets back; in runs of old versions, the client's context.
     context: str
-    # The gateway's: a run carries out a schedule, or goes on with a paused run (its primary key).
-    schedule: ScheduleOptions
-    continues: int
+    schedule: ScheduleOptions  # that the run carries out
+    continues: int  # the paused run (primary key) with which this one goes on
     resumed_by_client: int  # the paused run, where the client of this one answered its question
     # For intake: the album that a picture belongs to, and the answer to a code of a denied sender.
     album: str

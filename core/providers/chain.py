@@ -106,7 +106,6 @@ class Spent:
     has_answer: bool = False
 
     def take(self, delta: Delta) -> None:
-        """Count one delta."""
         match delta:
             case Usage():
                 self.usage = delta
@@ -195,7 +194,8 @@ class Chain:
                         untried = [each for each in untried if each.context_tokens > largest]
                     if spent.is_visible:
                         yield Restart()
-            worst = most_useful(errors)
+            # That of the preferred model, unless only this was not asked.
+            worst = next((each for each in errors if each.code != "budget"), errors[0])
             seconds = min(pause_before(next_try, each) for each in errors)
             if is_late(seconds):
                 raise worst
@@ -372,11 +372,6 @@ def lacks(model: ModelInfo, request: ModelRequest) -> bool:
     if request.tools and not model.can_call_tools:
         return True
     return sight.has_pictures(request.messages) and not sight.can_see(model)
-
-
-def most_useful(errors: Sequence[ProviderError]) -> ProviderError:
-    """Return the error to tell: of the model that is preferred, unless only that was not asked."""
-    return next((each for each in errors if each.code != "budget"), errors[0])
 
 
 def pause_before(tries: int, error: ProviderError) -> float:

@@ -210,7 +210,6 @@ def answers_chat(entry: dict[str, Any]) -> bool:
 
 
 def window_of(entry: dict[str, Any]) -> int | None:
-    """Return the window in a list's entry."""
     for name in (*WINDOWS, "inputTokenLimit"):
         if window := whole(entry.get(name)):
             return window

@@ -389,7 +389,7 @@ TARGETS = (
         "bounds of files of media",
         "channels_app/worker/media_files.py",
         ("tests/channels_app/worker/test_media_bounds.py",),
-        "MEGABYTE stored_of uploaded copied from_data_url fetch check_size",
+        "MEGABYTE stored_of uploaded copied kept from_data_url fetch check_size",
     ),
     Target(
         "what browsers wait for",

@@ -86,7 +86,6 @@ def blocks(value: Any, field: str) -> Iterator[tuple[Json, str]]:
 
 
 def text(block: Json, field: str) -> str:
-    """Return the text of a block."""
     given = block.get("text")
     return chat_messages.text(given, f"{field}.text" if field.endswith("]") else field)
 
@@ -130,7 +129,6 @@ def assistant(value: Any, field: str, called: set[str]) -> list[Json]:
 
 
 def tool_use(block: Json, field: str) -> Json:
-    """Convert one call of a tool."""
     given = block.get("input")
     if not isinstance(given, dict):
         raise refused("must be an object", f"{field}.input")

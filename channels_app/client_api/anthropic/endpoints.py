@@ -42,7 +42,6 @@ class AnthropicEndpoint(Endpoint):
         await self.answer(status, body, {**rates, **error.headers, "request-id": name})
 
     def name_request(self) -> str:
-        """Return the id of this request."""
         self.request_id = self.request_id or f"req_{public_id()}"
         return self.request_id
 
@@ -86,7 +85,6 @@ class Messages(HistoryEndpoint[adapter.Frame], AnthropicEndpoint):
 
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
-    """Return the options of an answer."""
     facts = acceptance.facts_of(work)
     return adapter.Config(**facts, model=asked.model, shows_thinking=asked.shows_thinking)
 
@@ -141,7 +139,6 @@ class OneModel(AnthropicEndpoint):
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
-        """Answer one model."""
         name = self.scope["url_route"]["kwargs"]["name"]
         found = await in_thread(models.named, self.caller, name)
         await self.answer(200, model_of(found), {"request-id": self.name_request()})

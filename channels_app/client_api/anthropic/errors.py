@@ -29,7 +29,6 @@ CAUSES = {"thread": "thread_unsupported_request"}
 
 
 def type_of(status: int) -> str:
-    """Return the type of an error with this status."""
     return TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
 
 

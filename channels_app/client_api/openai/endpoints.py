@@ -70,7 +70,6 @@ class ChatCompletions(OpenAIEndpoint, HistoryEndpoint[adapter.Frame]):
 
 
 def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
-    """Return the options of an answer."""
     return adapter.Config(
         **acceptance.facts_of(work),
         completion_id=f"chatcmpl-{work.run.public_id}",
@@ -95,7 +94,6 @@ class Models(OpenAIEndpoint):
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
-        """Answer the list."""
         data = await in_thread(models.listed, self.caller)
         await self.answer(200, {"object": "list", "data": data})
 
@@ -106,7 +104,6 @@ class Model(OpenAIEndpoint):
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
-        """Answer one model."""
         name = self.scope["url_route"]["kwargs"]["name"]
         await self.answer(200, await in_thread(models.named, self.caller, name))
 

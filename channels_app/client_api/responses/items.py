@@ -49,7 +49,6 @@ class Reader:
         self.show_pictures()
 
     def item(self, item: Any, where: str) -> None:
-        """Read one item."""
         kind = kind_of(item)
         if kind == "item_reference":
             self.item(self.referred(item, where), where)
@@ -69,7 +68,6 @@ class Reader:
         return found
 
     def message(self, item: Json, where: str) -> None:
-        """Add a message."""
         role = ROLES.get(str(item.get("role")))
         if role is None:
             raise refused("must be user, assistant, system or developer", f"{where}.role")
@@ -82,14 +80,12 @@ class Reader:
         """Leave out reasoning: models of a chain take none from each other."""
 
     def function_call(self, item: Json, where: str) -> None:
-        """Add a call of a function."""
         called = chat_messages.name(item.get("name"), f"{where}.name")
         function = tools.function_name(called, item.get("namespace"), self.kinds.of)
         arguments = chat_messages.text(item.get("arguments"), f"{where}.arguments")
         self.call(item, where, function, arguments)
 
     def custom_call(self, item: Json, where: str) -> None:
-        """Add a call of a custom tool."""
         called = chat_messages.name(item.get("name"), f"{where}.name")
         function = tools.function_name(called, item.get("namespace"), self.kinds.of)
         given = chat_messages.text(item.get("input"), f"{where}.input")

@@ -82,9 +82,8 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
 def is_of(run: Run, caller: Principal, sender: str) -> bool:
     """Return whether a run was made for a sender of a bridge, who is still the same person."""
     user = person_of(caller, sender)
-    return (
-        run.session.chat == conversation_id(sender) and user is not None and user.pk == run.user_id
-    )
+    is_same_person = user is not None and user.pk == run.user_id
+    return is_same_person and run.session.chat == conversation_id(sender)
 
 
 def person_of(caller: Principal, sender: str) -> User | None:
@@ -113,7 +112,6 @@ def work_of(run: Run) -> Work:
 
 
 def config_of(work: Work) -> Config:
-    """Return the options of an answer."""
     run = work.run
     kept = run.options["response"]
     return Config(

@@ -116,7 +116,6 @@ class Resume(UiEndpoint):
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
-        """Answer the run."""
         seen, name = self.last_seen(), self.request.query("run_id")
         rest = await in_thread(
             chats.run_to_resume, self.user, ORIGIN, self.chat_id, name=name, seen=seen

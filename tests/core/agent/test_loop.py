@@ -510,7 +510,7 @@ async def test_c9_text_before_a_cancellation_is_kept(events: Events) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    it.interrupt()
+    it.output.end_message()
     assert events.of("text") == [{"content": "half"}]
     assert events[-1]["props"]["event"] == "message_end"
     assert model.closed == 1

@@ -77,6 +77,16 @@ async def test_pictures_of_the_models_server_are_an_answer(number: int, events: 
     assert len(model.requests) == 1
 
 
+async def test_a_message_that_its_server_has_named_is_an_answer(events: Events) -> None:
+    model = Model([Whole(image_message(PICTURE, message_id="theirs")), Finish("stop")])
+    it = turn(model, events)
+    await it.run()
+    assert it.answered
+    named = [each["message_id"] for each in fold(events) if each["type"] == "image"]
+    assert named == ["theirs"]
+    assert len(model.requests) == 1
+
+
 async def test_a_picture_before_an_empty_answer_does_not_make_it_one(events: Events) -> None:
     model = Model([whole(), *call("nope"), Finish("tool_calls")], EMPTY, DONE)
     await turn(model, events).run()

@@ -56,8 +56,8 @@ def call_once(run: Run) -> None:
     """Make two calls of a run, and end it."""
     meter = RunMeter.of_run(run=run)
     for _ in range(2):
-        wish = wish_of(meter, before=[each.closing() for each in meter.ledger.unstored])
-        (found,) = reservations.reserve_all([wish])
+        request = request_of(meter, before=[each.closing() for each in meter.ledger.unstored])
+        (found,) = reservations.reserve_all([request])
         assert isinstance(found, reservations.Reservation)
         meter._open = found
         end(meter, USED)
@@ -65,10 +65,10 @@ def call_once(run: Run) -> None:
     left_calls.take_over(run_id=run.id, attempt=run.attempt, logged=[])
 
 
-def wish_of(meter: RunMeter, **more: Any) -> reservations.ReservationRequest:
-    """Return the wish for a small call."""
+def request_of(meter: RunMeter, **more: Any) -> reservations.ReservationRequest:
+    """Return the request for a small call."""
     return reservations.ReservationRequest(
-        call=meter._row(MODEL),
+        call=ModelCall(**meter._named(MODEL), **meter.ledger.common),
         model=MODEL,
         limits=meter.ledger.limits,
         prompt_tokens=9,
@@ -118,9 +118,9 @@ def test_a_reservation_is_few_statements_and_many_at_once_are_hardly_more(grown:
 
     def statements(number: int) -> int:
         meter = RunMeter.of_run(run=grown)
-        wishes = [wish_of(meter) for _ in range(number)]
+        requests = [request_of(meter) for _ in range(number)]
         with listening() as asked, atomic_write():
-            found = reservations.reserve_all(wishes)
+            found = reservations.reserve_all(requests)
         assert all(isinstance(each, reservations.Reservation) for each in found)
         return len(asked)
 
