@@ -34,6 +34,7 @@ from tests.run import (
     IN_TURN,
     ONCE,
     ONCE_UNMEASURED,
+    PARTS,
     is_in_turn,
 )
 from tests.servers import Postgres, Valkey
@@ -111,7 +112,7 @@ def runs_on(which: str, item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     if "alone" in marks or which == "alone":
         return "alone" in marks and which == "alone"
-    if "slow" in marks and not is_of_today(item.nodeid):
+    if not (is_of_today(item.nodeid) if "slow" in marks else is_in_part(item.nodeid)):
         return False
     if (on := item.get_closest_marker("on")) is not None:
         return which == ("first" if on.args == (DATABASES[0],) else "second")
@@ -135,6 +136,12 @@ def is_of_today(nodeid: str) -> bool:
         return is_in_turn(number_of(nodeid) // 2, parts=DAYS)
     file = nodeid.split("::", maxsplit=1)[0]
     return file.startswith(EVERY_DAY) or is_in_turn(number_of(file), parts=DAYS)
+
+
+def is_in_part(nodeid: str) -> bool:
+    """Return whether a quick test belongs to those of today; those of no PARTS do each day."""
+    parts = [number for begin, number in PARTS.items() if nodeid.startswith(begin)]
+    return not parts or is_in_turn(number_of(nodeid) // 10, parts=parts[0])
 
 
 # At the top of a module whose tests are all slow.

@@ -118,7 +118,9 @@ EITHER = (
     "tests/channels_app/webchat",
     "tests/chaos/test_servers_killed.py",
     "tests/core/jobs_worker/test_processes.py",
+    "tests/gateway_project/backups/test_commands.py",
     "tests/gateway_project/backups/test_drills.py",
+    "tests/gateway_project/personal_data/test_forgetting.py::test_x27",
     "tests/models_chaos",
     "tests/redteam/test_canaries.py",
     "tests/redteam/test_codes_in_rows.py",
@@ -134,6 +136,20 @@ EITHER = (
     "tests/tools_chaos",
     "tests/upgrades/test_rolling.py",
 )
+# Quick tests that are dear by their number: of those that begin so, one part of so many runs on a
+# day, each by its name; ``make soak`` runs all.
+PARTS = {
+    "tests/allowlist/test_staff_rights.py": 2,
+    "tests/channels_app/admin/test_assistants.py": 2,
+    "tests/channels_app/telegram/test_changed_settings.py": 2,
+    "tests/channels_app/telegram/test_found_again.py": 2,
+    "tests/channels_app/test_every_file.py::test_c6_every_file": 2,
+    "tests/channels_app/worker/test_mcp_sign_in.py::test_v74": 3,
+    "tests/core/markdown/test_floors.py": 2,
+    "tests/redteam/test_any_json.py": 2,
+    "tests/redteam/test_matrix.py::test_each_role": 2,
+    "tests/redteam/test_two_senders.py::test_another_senders_id": 2,
+}
 # The dearest slow tests: each runs on one day of DAYS, by its name; ``make soak`` runs all.
 DAYS = 5
 IN_TURN = (
@@ -154,10 +170,11 @@ EVERY_DAY = (
     "tests/judges/test_accessibility.py",  # it has a turn of its own
     "tests/upgrades/test_upgrades.py",
 )
-# Dear slow files, some with tests that follow each other: whole, on one database, on the other one
-# two days later.
+# Dear files, some with tests that follow each other, and a dear test: whole, on one database, on
+# the other one two days later.
 ALTERNATING = (
     "tests/core/database/test_growth.py",
+    "tests/core/database/test_query_plans.py::test_ten_thousand",
     "tests/gateway_project/updates/test_update.py",
     "tests/schedules_chaos/test_volume.py",
 )

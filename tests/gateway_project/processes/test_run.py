@@ -78,6 +78,11 @@ def places(nodeid: str, *marks: str) -> list[str]:
     return [which for which in ("first", "second") if runs_on(which, item)]
 
 
+def exists(begin: str) -> bool:
+    """Return whether there is the folder or the file of tests that begin so."""
+    return (run.ROOT / begin.split("::", maxsplit=1)[0]).exists()
+
+
 def test_files_that_run_on_one_database_exist_and_run_on_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -102,7 +107,7 @@ def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
 ) -> None:
     """By its name, so a test more or less changes nothing for the others."""
     monkeypatch.delenv("TEST_TURN", raising=False)
-    assert all((run.ROOT / each).exists() for each in run.EITHER)
+    assert all(exists(each) for each in run.EITHER)
     names = [f"{each}::test_x[{case}]" for each in run.EITHER for case in range(20)]
     names = [each for each in names if not each.startswith((*run.ONCE, *run.ONCE_UNMEASURED))]
     found = [places(each, "slow") for each in names]
@@ -139,7 +144,7 @@ def test_a_file_that_alternates_runs_whole_on_one_database(
     monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     """Within twenty days on each, also where its tests are slow."""
-    assert (run.ROOT / file).exists()
+    assert exists(file)
     seen: list[str] = []
     for turn in range(739_000, 739_020):
         monkeypatch.setenv("TEST_TURN", str(turn))
@@ -148,6 +153,24 @@ def test_a_file_that_alternates_runs_whole_on_one_database(
     assert sorted(seen) == ["first"] * 2 + ["second"] * 2
     monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
     assert places(f"{file}::test_x", "slow") == ["first", "second"]
+
+
+def test_quick_tests_that_are_dear_by_their_number_run_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each on one day of as many as there are parts, and all in the soak."""
+    for begin, parts in run.PARTS.items():
+        assert exists(begin)
+        names = [f"{begin}::test_{n}" for n in range(40)]
+        seen = dict.fromkeys(names, 0)
+        for turn in range(739_000, 739_000 + parts):
+            monkeypatch.setenv("TEST_TURN", str(turn))
+            today = [each for each in names if places(each)]
+            assert 40 / parts / 2 < len(today) < 40 / parts * 1.5
+            seen |= {each: seen[each] + 1 for each in today}
+        assert set(seen.values()) == {1}
+        monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
+        assert all(places(each) for each in names)
 
 
 def test_the_parts_of_a_walk_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
