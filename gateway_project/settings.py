@@ -19,10 +19,11 @@ GATEWAY_HOME: Path = home.directory()
 
 DEBUG = env.switch("DEBUG", default=False)
 _signing_keys = home.read_keys("secret_key")
-SECRET_KEY = env.text("SECRET_KEY", exact=True) or next(iter(_signing_keys), "")
+_given_key = env.text("SECRET_KEY", exact=True)
+SECRET_KEY = _given_key or next(iter(_signing_keys), "")
 # Older keys that still open sessions and links: `manage.py rotate_secrets --keep-sessions`.
 SECRET_KEY_FALLBACKS: list[str] = (
-    env.words("SECRET_KEY_FALLBACKS") if env.text("SECRET_KEY") else _signing_keys[1:]
+    env.words("SECRET_KEY_FALLBACKS") if _given_key else _signing_keys[1:]
 )
 if not SECRET_KEY:
     raise ImproperlyConfigured("SECRET_KEY is not set: set it, or run `manage.py` once to make one")
