@@ -381,6 +381,9 @@ def test_l2_a_job_is_wanted_while_it_is_ours_and_when_it_has_ended_itself(begin:
     jobs.fail(job=other, error="no")
     assert [jobs.is_wanted(job=each) for each in (job, other, done)] == [True, True, True]
     assert not jobs.is_wanted(job=lost(begin("d")))
+    expire(overdue := claimed(begin("e")))
+    assert jobs.recover() == [overdue.id]
+    assert not jobs.is_wanted(job=overdue)  # it waits for another attempt
     runs.request_cancel(run=job.run)
     assert [jobs.is_wanted(job=each) for each in (job, done)] == [False, True]
 
