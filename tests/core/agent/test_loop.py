@@ -382,6 +382,15 @@ async def test_a_person_is_told_that_a_limit_has_ended_an_answer(
     assert it.finish_reason == reason
 
 
+async def test_an_answer_as_long_as_the_limit_ends_in_words_too(events: Events) -> None:
+    """Of the model's limit: ours cuts only what is longer."""
+    text = "x" * most_bytes({"max_tokens": 1})
+    model = Model([TextDelta(text), Finish("length")])
+    it = turn(model, events, is_read=True, options={"max_tokens": 1})
+    await it.run()
+    assert it.output.texts == [text, f"*{loop.ENDS_HERE}*"]
+
+
 async def test_that_a_limit_has_ended_an_answer_is_told_in_the_language_of_the_request(
     events: Events,
 ) -> None:
