@@ -84,7 +84,12 @@ MEDIA: Json = {
 }
 # The assistant and the model of this turn.
 WANTED: Json = {"assistant": optional(MAX_ASSISTANT), "model": optional(MAX_MODEL)}
-BRIDGE_MEDIA = nullable(listed(DATA_URL, maxItems=settings.MAX_ATTACHMENTS))
+BRIDGE_MEDIA = nullable(
+    listed(
+        union(DATA_URL, shape(("url",), url=DATA_URL, name=LABEL)),
+        maxItems=settings.MAX_ATTACHMENTS,
+    )
+)
 
 
 def says(found: Json) -> Json:

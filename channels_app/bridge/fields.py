@@ -75,10 +75,15 @@ def read(body: dict[str, Any]) -> Asked:
 
 
 def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
-    """Parse the base64 data URLs of one media field."""
-    values = files(body, name)
-    for value in values:
-        if not isinstance(value, str):
-            raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
-        check_data_url(value, name)
-    return [{"kind": kind, "url": value} for value in values]
+    """Parse the base64 data URLs of one media field, bare or as ``{"url", "name"?}``."""
+    return [attachment(value, name, kind) for value in files(body, name)]
+
+
+def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
+    """Parse one medium. Raises RefusedError 400."""
+    item = value if isinstance(value, dict) else {"url": value}
+    url, label = item.get("url"), text(item, "name", 255)
+    if not isinstance(url, str):
+        raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
+    check_data_url(url, name)
+    return {"kind": kind, "url": url} | ({"name": label} if label else {})

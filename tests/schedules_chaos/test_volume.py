@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from channels_app.memory.channel import PLATFORM
 from channels_app.schedules import firing
@@ -134,8 +135,10 @@ def test_h53_a_due_one_costs_the_same_however_many_wait(guest: User) -> None:
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_h53_a_thousand_in_one_second_are_fired_and_delivered_in_order(
-    runner: Runner, guest: User
+    runner: Runner, guest: User, settings: Settings
 ) -> None:
+    # Where a machine needs longer than a minute, the rest was missed, and comes as lists.
+    settings.SCHEDULE_MISSED_SECONDS = 3600
     account = memory_account()
     chats = [chat_of(guest, account, f"c{number}") for number in range(CHATS)]
     began = time.monotonic()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from channels_app.asgi.http import RefusedError
 from channels_app.base import Target
 from channels_app.bridge import adapter, channel, fields, signing
 from channels_app.intake.inbound import receive_sender
@@ -53,6 +54,20 @@ def test_d4_the_name_of_a_file_is_as_it_was_given(run: Run, settings: Any) -> No
     outbound.enqueue_answer(run, Outcome(state="succeeded", text="**Here**", files=files))
     (text,) = [body["text"] for body in callbacks()]
     assert text.splitlines()[1:] == ["📎 _notes_.txt", "📎 *new* plan.txt"]
+
+
+def test_d4_a_file_may_have_a_name() -> None:
+    """As in ``/inbound``: the type of many a file is told by it alone."""
+    files = [PIXEL, {"url": PIXEL}, {"url": PIXEL, "name": "n.csv"}]
+    asked = fields.read({"user_id": "555", "files": files})
+    assert [each.get("name") for each in asked.media] == [None, None, "n.csv"]
+    assert {each["url"] for each in asked.media} == {PIXEL}
+
+
+@pytest.mark.parametrize("file", [7, None, {}, {"name": "n.csv"}, {"url": 7}, {"id": "x"}])
+def test_d4_a_file_is_a_data_url(file: object) -> None:
+    with pytest.raises(RefusedError, match="files must be a list of data URLs"):
+        fields.read({"user_id": "555", "files": [file]})
 
 
 @pytest.mark.parametrize("text", ["Here it is", ""])
