@@ -1,9 +1,11 @@
 """The command line: ``latchkey`` of an installed wheel, and ``manage.py`` of a clone."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 from core import VERSION
 from gateway_project import home
@@ -32,6 +34,15 @@ def main() -> None:
         sys.exit(INTERRUPTED)
 
 
+def end_now(number: int, frame: FrameType | None) -> None:
+    """End this process at Ctrl-C, as SIGTERM does: what a start has not done is done by the next
+    one. ``KeyboardInterrupt`` would be lost where a finalizer runs, of which migrations have many.
+    """
+    del number, frame
+    console.write("Stopped.")
+    os._exit(INTERRUPTED)
+
+
 def was_interrupted(error: BaseException | None) -> bool:
     """Return whether Ctrl-C caused an error: another one may hide it, as of a file that is closed
     twice on the way out.
@@ -51,6 +62,8 @@ def run() -> None:
     if sys.argv[1:] in (["version"], ["--version"]):
         console.write(f"Latchkey {VERSION}")
         return
+    if sys.argv[1:2] == ["up"] and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, end_now)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ.setdefault(console.STARTED, repr(time.time()))
     settle_paths()

@@ -1,6 +1,6 @@
 """axe-core on every page of the gateway, light and dark, on a phone and on a desktop.
 
-``make test`` opens half of the pages, another half each day: each once, in a scheme and a width
+``make test`` opens a fifth of the pages, another one each day: each once, in a scheme and a width
 that change from run to run, and then changes both; the pages of the chat are opened in both widths.
 In the other scheme of a width only the rules of colours are asked. ``JUDGES_ALL=1`` (``make soak``)
 opens every page in all four, for all rules. ``JUDGES_TURN`` with ``TEST_TURN`` repeats a run.
@@ -31,6 +31,7 @@ Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
 SIZES = {390: 844, 1280: 800}
 TURN = "judges/turn"
+PARTS = 5  # a page is seen on one day of so many
 # All that is a rule or a good practice, of WCAG 2.2 AA; and what a scheme changes.
 EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -153,7 +154,7 @@ def looks_of(shown: PageState, number: int, turn: int) -> list[list[Look]]:
     """Return how a page is looked at in this run: for each time that it is opened, the looks."""
     if os.environ.get("JUDGES_ALL") == "1":
         return [[Look(width, scheme)] for width, scheme in product(SIZES, SCHEMES)]
-    place = (number + turn) // 2 % 4  # of two days a page is seen on one
+    place = (number + turn) // PARTS % 4
     widths = list(SIZES)[:: -1 if place % 2 else 1]
     first, second = SCHEMES[:: -1 if place // 2 else 1]
     looks = [[Look(each, first), Look(each, second, COLOURS)] for each in widths]
@@ -208,7 +209,7 @@ def test_w71_axe_finds_nothing_on_any_page(
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
     pages = enumerate(page_states.every(filled.made, turn))
-    for number, shown in of_this_turn(pages, parts=3):
+    for number, shown in of_this_turn(pages, parts=PARTS):
         for looks in looks_of(shown, number, turn):
             with tab_for(shown, contexts[looks[0].width, shown.signed_in]) as page:
                 dress(page, looks[0])

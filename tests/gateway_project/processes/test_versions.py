@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tomllib
@@ -70,6 +71,42 @@ def test_ctrl_c_is_one_line_also_where_another_error_hides_it(
     monkeypatch.setattr(command_line, "run", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         command_line.main()
+
+
+LOSING = """
+import weakref
+from gateway_project import command_line, home
+
+class Model: pass
+
+def busy():
+    print("busy", flush=True)
+    while True: pass
+
+def ensure():
+    weakref.finalize(Model(), busy)  # called at once; Python ignores what it raises
+
+home.ensure = ensure
+command_line.main()
+"""
+
+
+def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(tmp_path: Path) -> None:
+    """Migrations make and forget many models: the first Ctrl-C of a first start was lost there."""
+    running = subprocess.Popen(
+        [sys.executable, "-c", LOSING, "up"],
+        cwd=BASE_DIR,
+        env={**os.environ, "GATEWAY_HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "busy\n"
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.read() == "Stopped.\n"
+    assert running.returncode == command_line.INTERRUPTED
 
 
 def test_paths_are_those_of_the_folder_where_a_command_was_started(
