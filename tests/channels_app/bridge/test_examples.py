@@ -86,7 +86,9 @@ class Setup:
 @pytest.fixture(scope="module")
 def made(module_gateways: Callable[..., Gateway]) -> Setup:
     """Return one gateway for both bridges."""
-    gateway = module_gateways(GATEWAY_ENCRYPTION_KEYS="key-of-a-test", SWEEP_SECONDS="1")
+    gateway = module_gateways(
+        GATEWAY_ENCRYPTION_KEYS="key-of-a-test", SWEEP_SECONDS="1", MAX_BODY_BYTES="1000000"
+    )
     ports = {"mail": listener.free_port(), "chat": listener.free_port(), "secret": SECRET}
     out = gateway.manage("shell", "-v", "0", "-c", SETUP, stdin=json.dumps(ports))
     return Setup(gateway, ports, json.loads(out))
@@ -208,6 +210,7 @@ def page(sender: str, subject: str, number: str) -> EmailMessage:
     made.add_related(PNG, "image", "png", cid="<p>")
     # As many programs send a file: its type is told by its name.
     made.add_attachment(b"a,b\n1,2\n", "application", "octet-stream", filename="n.csv")
+    made.add_attachment(mail("bea@example.org", "Forwarded", "the old words", "<0@example.org>"))
     return made
 
 
@@ -215,7 +218,7 @@ def is_the_page(said: str) -> bool:
     """Return whether an answer repeats the content of :func:`page`: its words and its file, no
     styles.
     """
-    parts = ("Fish & chips", "twice", "n.csv", "1 | 2")
+    parts = ("Fish & chips", "twice", "n.csv", "1 | 2", "Forwarded.eml", "the old words")
     missing = [each for each in parts if each not in said]
     assert not missing, said
     return "color" not in said
@@ -228,7 +231,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
 
     The owner, whose last message was an e-mail, gets the notice of the unknown sender by e-mail.
     A command is answered in its thread too. Odd e-mails stop nothing: those that cannot be
-    processed are flagged for a person.
+    processed, and too large ones, are flagged for a person.
     """
     sent, port = outbox
     bridge = Process(
@@ -256,6 +259,9 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             mailbox.put_raw(raw)
         help_wanted = mail("ada@example.org", "Please", "/whoami", "<5@example.org>")
         mailbox.put(help_wanted)
+        large = mail("ada@example.org", "Large", "see it", "<7@example.org>")
+        large.add_attachment(bytes(4_000_000), "application", "pdf", filename="large.pdf")
+        mailbox.put(large)
         mailbox.put(page("ada@example.org", "Page", "<6@example.org>"))
         mailbox.put(mail("Ada <ada@example.org>", "Lunch", "**Where** to?", "<1@example.org>"))
         mailbox.put(mail("Mallory <mal@example.org>", "Hi", "let me in", "<2@example.org>"))
@@ -279,7 +285,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
         wait_until(lambda: sent.about("A message"), seconds=SECONDS, what="the owner's notice")
         for subject in ("Nameless", "Please", "Page"):
             wait_until(lambda: sent.about(subject), seconds=SECONDS, what=subject)  # noqa: B023
-        wait_until(lambda: mailbox.flagged() == 2, seconds=SECONDS, what="two for a person")
+        wait_until(lambda: mailbox.flagged() == 3, seconds=SECONDS, what="three for a person")
     finally:
         bridge.stop()
     (command,) = sent.about("Please")
@@ -345,7 +351,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
     try:
         wait_until(lambda: "ready" in bridge.tail(), seconds=SECONDS, what="the bridge")
         address = f"http://127.0.0.1:{made.ports['chat']}"
-        said = {"token": "token-of-the-chat", "user_id": "u-ada", "channel_id": "town"}
+        said = {"token": "token-of-the-chat", "user_id": "u-ada", "channel_name": "town"}
         asked = {**said, "post_id": "p1", "text": "hello @all, @everyone, a@all.com, @Allan"}
         assert post(f"{address}/outgoing", asked) == 202
         wait_until(lambda: posted, seconds=SECONDS, what=f"the answer {bridge.tail()}")
