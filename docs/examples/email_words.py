@@ -13,11 +13,11 @@ class Words(html.parser.HTMLParser):  # The text of a page, for e-mails that hav
     def handle_data(self, data): self.said.append("" if self.hidden else " ".join(data.split()) + " ")
 
 def line(header): return " ".join(str(header or "").split())
-def is_text(part): return part.get_content_type() in ("text/plain", "text/html") and not (part.is_attachment() or part.get_filename())
+def is_file(part): return part.is_attachment() or part.get_filename()
+def is_text(part): return part.get_content_type() in ("text/plain", "text/html") and not is_file(part)
 def inside(mail): return list(mail.iter_parts()) if mail.get_content_maintype() == "multipart" else []
 def text_in(mail, form):
-    part = mail.get_body((form,))
-    return part.get_content().strip() if part and is_text(part) else ""
+    return part.get_content().strip() if (part := mail.get_body((form,))) is not None and is_text(part) else ""
 
 def words(mail):  # Texts before and after a picture are parts of their own; of one text in two forms the plain one is taken.
     if inside(mail) and mail.get_content_subtype() not in ("alternative", "related"):
@@ -44,12 +44,13 @@ def asked(mail):  # One e-mail is one request. None for automatic replies: they 
             **media(mail, {"images": [], "files": []}), "thread_id": (before or number).split(" ")[0][:250],
             "context": json.dumps([line(mail["Subject"])[:300], number, before[-900:]], ensure_ascii=False)}
 
-def letter(answer, sender):  # Address and bytes of an answer, its pictures below its text. Sent twice, it has the same Message-ID.
+def letter(answer, sender):  # Address and bytes of an answer, pictures below its text. Sent twice, it has the same Message-ID.
     subject, number, before = json.loads(answer.get("context") or '["A message", "", ""]')
     mail, same = email.message.EmailMessage(email.policy.SMTP), json.dumps([answer["delivery_id"], number, answer["text"]])
-    mail["From"], mail["To"], mail["Date"], mail["Auto-Submitted"] = sender, answer["chat_id"], email.utils.localtime(), "auto-replied"
+    mail["From"], mail["To"], mail["Date"] = sender, answer["chat_id"], email.utils.localtime()
     mail["Subject"] = subject if subject.lower().startswith("re:") else "Re: " + subject
-    mail["Message-ID"] = f"<{hashlib.sha256(same.encode()).hexdigest()[:40]}@{sender.strip('>').rpartition('@')[2]}>"
+    mail["Auto-Submitted"], own = "auto-replied", hashlib.sha256(same.encode()).hexdigest()[:40]
+    mail["Message-ID"] = f"<{own}@{sender.strip('>').rpartition('@')[2]}>"
     mail.set_content(answer["text"])
     for place, url in enumerate(answer.get("images", []), 1):
         kind, data = url.removeprefix("data:image/").partition(";")[0], base64.b64decode(url.partition(",")[2])

@@ -95,7 +95,7 @@ def test_d4_the_words_after_a_picture_are_passed_on(words: Any) -> None:
         b"From: ada@example.org\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
         b"--x\r\nContent-Type: text/plain\r\n\r\nbefore\r\n"
         b"--x\r\nContent-Type: image/png\r\nContent-Disposition: inline; filename=a.png\r\n\r\n"
-        b"abc\r\n--x\r\nContent-Type: text/plain\r\n\r\nafter\r\n"
+        b"abc\r\n--x\r\n\r\nafter\r\n"  # of a part without fields the type is text/plain
         b"--x\r\nContent-Type: text/plain; name=n.txt\r\n\r\na note\r\n"
         b"--x\r\nContent-Type: application/pdf; name=p.pdf\r\n\r\n%PDF\r\n--x--\r\n"
     )
