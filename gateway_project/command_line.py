@@ -39,8 +39,10 @@ def end_now(number: int, frame: FrameType | None) -> None:
     one. ``KeyboardInterrupt`` would be lost where a finalizer runs, of which migrations have many.
     """
     del number, frame
-    console.write("Stopped.")
-    os._exit(INTERRUPTED)
+    try:
+        console.write("Stopped.")
+    finally:
+        os._exit(INTERRUPTED)  # also where a line is being written, which refuses another one
 
 
 def was_interrupted(error: BaseException | None) -> bool:

@@ -64,9 +64,6 @@ wake_push = waker(wakeups.PUSH)
 
 @shared_task(name=wakeups.JOB)
 def wake_job(*, row_id: int, **_: object) -> None:
-    """Look for queued jobs; the next one is of the person whose turn it is.
-
-    ``row_id``: the job that is queued; as many wake-ups come as there are jobs.
-    """
+    """Look for queued jobs: ``row_id`` is one; the next is of the person whose turn it is."""
     del row_id
     starter().wake()

@@ -121,9 +121,8 @@ def claim_next() -> Job | None:
     """Take the queued job whose turn it is, as ``core.conversations.shares`` shares workers; return
     None when there is none.
 
-    A wake-up is a permission to work: as many come as there are jobs, whichever they name. So a
-    worker whose jobs were all taken by others looks again: one of them may have come for a job that
-    was queued after this look, and no other worker is woken for that.
+    When all that it has seen are taken by others, it looks again: its wake-up may have come for a
+    job that was queued after the look.
     """
     queued = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
     running = Job.objects.filter(state=Run.State.RUNNING)
@@ -232,10 +231,29 @@ def fail(*, job: Job, error: str) -> None:
 
 
 def release(*, job: Job) -> None:
-    """Put a job whose process died back in the queue at once."""
+    """Put a job whose process was ended back in the queue at once."""
     with transactions.atomic_write():
         if ours(job).update(state=Run.State.QUEUED, lease_until=None):
             wakeups.job(job.id)
+
+
+def retry(*, job: Job) -> None:
+    """Put a job whose process died back in the queue: the first time at once, then when its lease
+    ends, which is later each time: what ended it may pass. The last time at once: it is given up.
+    """
+    if job.attempt in {1, MOST_ATTEMPTS}:
+        release(job=job)
+        return
+    seconds = settings.RUN_LEASE_SECONDS * (job.attempt - 1) / MOST_ATTEMPTS
+    with transactions.atomic_write():
+        ours(job).update(lease_until=Now() + timedelta(seconds=seconds))
+
+
+def put_back(*, job: Job) -> None:
+    """Put a job that no process could begin back in the queue, as it was before it was claimed."""
+    with transactions.atomic_write():
+        before = {"state": Run.State.QUEUED, "attempt": F("attempt") - 1, "lease_until": None}
+        ours(job).update(**before)
 
 
 def expired_jobs() -> QuerySet[Job]:

@@ -9,6 +9,7 @@ import psutil
 from django.conf import settings
 
 from core.conversations import jobs, traces
+from core.database import schema_version
 from core.jobs_worker.work import perform
 from core.lib import limits, log_ids, tracing
 from core.models import Job
@@ -18,13 +19,19 @@ from core.signals import pubsub
 logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
-ENDED_WELL, FAILED, OUT_OF_MEMORY = 0, 1, 77
+ENDED_WELL, FAILED, NOT_NOW, OUT_OF_MEMORY = 0, 1, 75, 77
 
 
 def work(*, job_id: int, attempt: int) -> int:
-    """Run a claimed job, unless the claim is lost already; return the exit code."""
+    """Run a claimed job, unless the claim is lost already; return the exit code.
+
+    A deployment may have replaced the files since the worker began, and not yet migrated.
+    """
     tracing.load("long")
     try:
+        if problem := schema_version.problem():
+            logger.error("a long task waits: %s", problem)
+            return NOT_NOW
         limit_memory()
         job = jobs.claimed(job_id=job_id, attempt=attempt)
         if job is not None:

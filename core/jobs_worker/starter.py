@@ -26,16 +26,16 @@ from django.db import connections
 from core.conversations import jobs, runs
 from core.database import schema_version
 from core.jobs_worker import steps
-from core.jobs_worker.process import ENDED_WELL, OUT_OF_MEMORY
+from core.jobs_worker.process import ENDED_WELL, NOT_NOW, OUT_OF_MEMORY
 from core.jobs_worker.work import TOO_MUCH_MEMORY, discard
 from core.lib.log_ids import Ids, under
-from core.lib.processes import ROOT
 from core.models import Job
 
 logger = logging.getLogger(__name__)
 
 WATCH_SECONDS, LOOK_SECONDS, BEAT_SECONDS = 0.25, 2.0, 5.0
 STOP_SECONDS = 2.0
+PAUSE_SECONDS = 5.0  # after a process that could not begin
 MODULE = "core.jobs_worker"
 TOO_LONG = "This took too long and was ended."
 P = ParamSpec("P")
@@ -45,12 +45,11 @@ class Child:
     """A claimed job and its process, which leads a session."""
 
     def __init__(self, job: Job) -> None:
-        """Start the process. Raises OSError: the job goes on when its lease ends."""
+        """Start the process. Raises OSError."""
         self.job = job
         self.ids = Ids(job.run.public_id, job.run.session.public_id)
         self.process = subprocess.Popen(
             [sys.executable, "-m", MODULE, *map(str, (os.getpid(), job.id, job.attempt))],
-            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -76,9 +75,11 @@ class Child:
                 self._deadline = self._keep_at  # the job is over: so long its process may take
 
     def end(self) -> None:
-        """Kill it at the stop of its worker: another one begins the job again."""
+        """Kill it at the stop of its worker: another one begins the job again at once."""
         self._kill()
-        after(self.job, self.process.returncode)
+        if self.process.returncode != ENDED_WELL:
+            quietly(partial(discard, self.job))
+            jobs.release(job=self.job)
 
     def _kill(self) -> None:
         """Kill it and its descendants."""
@@ -99,7 +100,7 @@ class Starter:
         self._name = f"long:{socket.gethostname()}:{os.getpid()}"[-100:]
         self._problem = ""  # why it takes no work
         self._children: list[Child] = []
-        self._beat_at = 0.0
+        self._beat_at = self._begin_at = 0.0
         self._stopping = False
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
@@ -133,6 +134,8 @@ class Starter:
             guarded(under, child.ids, child.watch)
             if child.process.returncode is not None:
                 self._children.remove(child)
+            if child.process.returncode == NOT_NOW:
+                self._pause()
         guarded(self._send_heartbeat)
         guarded(self._begin)
 
@@ -151,7 +154,12 @@ class Starter:
         self._problem = problem
 
     def _has_place(self) -> bool:
-        return not self._stopping and len(self._children) < settings.LONG_WORKERS
+        is_paused = time.monotonic() < self._begin_at
+        return not (self._stopping or is_paused) and len(self._children) < settings.LONG_WORKERS
+
+    def _pause(self) -> None:
+        """Begin no job for a while: others may have it."""
+        self._begin_at = time.monotonic() + PAUSE_SECONDS
 
     def _begin(self) -> None:
         """Begin queued jobs until no place is free or none is queued."""
@@ -160,7 +168,12 @@ class Starter:
             job = None if self._problem else jobs.claim_next()
             if job is None:
                 return
-            self._children.append(Child(job))
+            try:
+                self._children.append(Child(job))
+            except OSError as error:
+                logger.warning("no process can be started for job %s: %s", job.id, error)
+                self._pause()
+                jobs.put_back(job=job)
 
 
 def guarded(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -195,7 +208,7 @@ def quietly(ask: Callable[[], bool]) -> bool:
 
 
 def after(job: Job, code: int) -> None:
-    """Requeue the job of a process that crashed: another one tries again."""
+    """Let another process try the job of one that crashed, or could not begin."""
     if code == ENDED_WELL:
         return
     logger.warning("the process of job %s ended with %s", job.id, code)
@@ -203,5 +216,7 @@ def after(job: Job, code: int) -> None:
     if code == OUT_OF_MEMORY:
         jobs.fail(job=job, error=TOO_MUCH_MEMORY)
         steps.drop_answers(job.id)
+    elif code == NOT_NOW:
+        jobs.put_back(job=job)
     else:
-        jobs.release(job=job)
+        jobs.retry(job=job)

@@ -115,8 +115,8 @@ class Lists:
         return True
 
     def bound(self, queue_names: Iterable[str]) -> None:
-        """Drop the oldest wake-ups of Celery's queues beyond MAX_WAITING: every job that waits is
-        woken again and again, also while no worker takes one.
+        """Drop the oldest wake-ups of Celery's queues beyond MAX_WAITING: nobody may take them
+        while no worker runs.
         """
         with suppress(redis.RedisError, OSError):  # it has no more than before
             for name in queue_names:
@@ -169,15 +169,13 @@ class Taker:
         await self._client.aclose()
 
 
-def enqueue(task: str, queue_name: str, row_id: int) -> bool:
-    """Send a wake-up as a Celery message; return whether the broker has it."""
+def enqueue(task: str, queue_name: str, row_id: int) -> None:
+    """Send a wake-up as a Celery message, if the broker takes it."""
     try:
         app: Celery = import_string(settings.CELERY_APPLICATION)
         app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)
     except Exception as error:  # noqa: BLE001 - a full broker raises the vendor's own errors
-        logger.warning("a wake-up was lost, the sweeper will find the work: %s", error)
-        return False
-    return True
+        logger.warning("a wake-up was lost, the worker will find the work: %s", error)
 
 
 @cache

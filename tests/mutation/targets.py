@@ -120,7 +120,7 @@ TARGETS = (
         "core/conversations/jobs.py",
         ("tests/core/conversations/test_jobs.py",),
         "MOST_ATTEMPTS OPEN begin begun claim claimed with_run keep is_ours is_wanted WANTED "
-        "has_succeeded ours tell finish fail release recover",
+        "has_succeeded ours tell finish fail release retry put_back recover",
     ),
     Target(
         "the writer's fence",

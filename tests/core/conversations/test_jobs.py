@@ -321,6 +321,44 @@ def test_l2_a_job_whose_process_died_is_free_at_once(
     assert now_of(job).state == Run.State.RUNNING
 
 
+def test_l2_a_job_whose_process_dies_again_is_free_later_each_time(
+    begin: Begin, woken: list[tuple[str, int, str]], settings: Any
+) -> None:
+    """[L2] At once after its first death, and after its last one, when it is given up. A late
+    holder changes nothing.
+    """
+    settings.RUN_LEASE_SECONDS = 500
+    job = claimed(begin("a"))
+    late = now_of(job)
+    jobs.retry(job=job)
+    for attempt in range(2, jobs.MOST_ATTEMPTS):
+        assert now_of(job).state == Run.State.QUEUED
+        job, before = claimed(job), transactions.now()
+        jobs.retry(job=late)
+        jobs.put_back(job=late)
+        jobs.retry(job=job)
+        held = now_of(job)
+        assert (held.state, held.attempt) == (Run.State.RUNNING, attempt)
+        assert held.lease_until is not None
+        assert 0 <= (held.lease_until - before).total_seconds() - 100 * (attempt - 1) < 90
+        Job.objects.filter(id=job.id).update(lease_until=before)
+        jobs.recover()
+    jobs.retry(job=claimed(job))
+    assert now_of(job).state == Run.State.QUEUED
+    assert jobs.claim(job_id=job.id) is None
+    assert now_of(job).error == jobs.GAVE_UP
+
+
+def test_l2_a_job_that_no_process_could_begin_is_as_before_its_claim(begin: Begin) -> None:
+    """[L2] Others may claim it, under the same attempt."""
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    jobs.put_back(job=job)
+    put = now_of(job)
+    assert (put.state, put.attempt, put.lease_until) == (Run.State.QUEUED, 0, None)
+    assert now_of(other).state == Run.State.RUNNING
+    assert claimed(job).attempt == 1
+
+
 def test_l2_calls_of_models_that_a_dead_attempt_left_open_are_settled_by_the_next(
     begin: Begin, woken: list[tuple[str, int, str]]
 ) -> None:

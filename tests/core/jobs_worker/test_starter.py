@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from django.db import DatabaseError
 
 from core.conversations import jobs, runs
+from core.database import schema_version, transactions
 from core.jobs_worker import process, starter
-from core.jobs_worker.process import ENDED_WELL, FAILED, OUT_OF_MEMORY
+from core.jobs_worker.process import ENDED_WELL, FAILED, NOT_NOW, OUT_OF_MEMORY
 from core.jobs_worker.work import TOO_MUCH_MEMORY
 from core.models import Job, Run
 from core.signals import wakeups
@@ -278,20 +280,88 @@ def test_l2_a_lease_is_renewed_and_a_database_that_is_away_ends_no_job(
     assert not are_gone(processes)
 
 
-def test_l2_a_process_that_cannot_be_started_leaves_its_job_to_the_end_of_the_lease(
+def test_l2_a_machine_that_can_start_no_process_spends_no_attempts(
     machine: Machine, started: starter.Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[L2] As on a machine that is out of processes; the starter goes on."""
+    """[L2] As one that is out of processes: nothing is wrong with the job, which others may take.
+    This one tries again.
+    """
+    refusals: list[str] = []
 
     def refused(*_: Any, **__: Any) -> None:
+        refusals.append("")
         raise BlockingIOError
 
+    monkeypatch.setattr(starter, "PAUSE_SECONDS", 0.1)
     with monkeypatch.context() as patch:
         patch.setattr("core.jobs_worker.starter.subprocess.Popen", refused)
-        first = machine.ask("a")
-        comes(first, state="running")
-    machine.processes(machine.ask("b"))
-    comes(first, state="running", attempt=1)
+        job = machine.ask("a")
+        wait_until(lambda: len(refusals) > jobs.MOST_ATTEMPTS, what="more than its attempts")
+        comes(job, state="queued", attempt=0, lease_until=None)
+    machine.processes(job)
+    comes(job, state="running", attempt=1)
+
+
+def test_l2_a_machine_that_can_start_no_process_pauses(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] It does not claim jobs and put them back all the time."""
+    made = starter.Starter()
+    refusals: list[str] = []
+
+    def refused(*_: Any, **__: Any) -> None:
+        refusals.append("")
+        raise BlockingIOError
+
+    monkeypatch.setattr("core.jobs_worker.starter.subprocess.Popen", refused)
+    for call in "ab":
+        machine.ask(call)
+    for _ in range(3):
+        made._step()
+    assert len(refusals) == 1
+
+
+def test_l2_a_process_whose_code_does_not_fit_the_database_spends_no_attempt(
+    machine: Machine, started: starter.Starter, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] As while a deployment replaces the files under a worker. The job waits until they fit."""
+    monkeypatch.setattr(starter, "PAUSE_SECONDS", 0.1)
+    machine.end(NOT_NOW)
+    job = machine.ask("a")
+    for _ in range(jobs.MOST_ATTEMPTS + 1):
+        machine.pids(job)
+        (machine.folder / f"{job.id}-1").unlink()
+    assert Job.objects.get(id=job.id).attempt <= 1
+    monkeypatch.setattr(schema_version, "problem", lambda: "run `manage.py migrate`")
+    assert process.work(job_id=job.id, attempt=1) == NOT_NOW
+
+
+def test_l2_a_job_that_crashes_again_is_begun_later_each_time(
+    machine: Machine, started: starter.Starter, settings: Any
+) -> None:
+    """[L2] What ends it may pass, as a database without a free connection: all of its attempts
+    were over within seconds.
+    """
+    settings.RUN_LEASE_SECONDS = 500
+    machine.end(FAILED)
+    job = machine.ask("a")
+    for attempt in range(2, jobs.MOST_ATTEMPTS):
+        least, before = timedelta(seconds=100 * (attempt - 1)), transactions.now()
+        comes(job, attempt=attempt, lease_until__lt=before + timedelta(seconds=450))
+        late = Job.objects.filter(id=job.id, state="running", lease_until__gt=before + least)
+        assert late.exists()
+        Job.objects.filter(id=job.id).update(lease_until=before)
+        jobs.recover()
+    comes(job, state="failed", error=jobs.GAVE_UP)
+
+
+def test_l2_a_job_s_process_works_where_its_worker_does(
+    machine: Machine, started: starter.Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] A relative GATEWAY_HOME is the same folder for both."""
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    monkeypatch.chdir(tmp_path)
+    assert machine.processes(machine.ask("a"))[0].cwd() == str(tmp_path)
 
 
 def test_l2_a_job_s_process_has_no_input_and_a_session_of_its_own(

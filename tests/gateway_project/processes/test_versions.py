@@ -109,6 +109,33 @@ def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(tmp_path: Path) -
     assert running.returncode == command_line.INTERRUPTED
 
 
+WRITING = """
+from gateway_project import command_line, home
+from gateway_project.processes import console
+
+home.ensure = lambda: console.write("busy" * 1_000_000)
+command_line.main()
+"""
+
+
+def test_ctrl_c_ends_a_start_while_it_writes_a_line(tmp_path: Path) -> None:
+    """Python refuses to write another one then: there was a traceback."""
+    running = subprocess.Popen(
+        [sys.executable, "-c", WRITING, "up"],
+        cwd=BASE_DIR,
+        env={**os.environ, "GATEWAY_HOME": str(tmp_path), "PYTHONUNBUFFERED": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with running:
+        assert running.stdout is not None
+        assert running.stdout.read(1) == "b"  # the line is longer than the pipe
+        running.send_signal(signal.SIGINT)
+        assert "Traceback" not in running.stdout.read()
+    assert running.returncode == command_line.INTERRUPTED
+
+
 def test_paths_are_those_of_the_folder_where_a_command_was_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
