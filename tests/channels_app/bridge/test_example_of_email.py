@@ -1,4 +1,4 @@
-"""[D4] [T7] What the example of e-mail in docs/ sends is what ``POST /process`` takes, and nothing
+"""[D4] [T7] The example of e-mail in docs/ sends fields that ``POST /process`` takes, and nothing
 of an e-mail is lost on the way. Without servers: tests/channels_app/bridge/test_examples.py has
 those.
 """

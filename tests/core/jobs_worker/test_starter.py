@@ -339,7 +339,7 @@ def test_l2_a_process_whose_code_does_not_fit_the_database_spends_no_attempt(
 def test_l2_a_job_that_crashes_again_is_begun_later_each_time(
     machine: Machine, started: starter.Starter, settings: Any
 ) -> None:
-    """[L2] What ends it may pass, as a database without a free connection: all of its attempts
+    """[L2] The cause may pass, as a database without a free connection: all of its attempts
     were over within seconds.
     """
     settings.RUN_LEASE_SECONDS = 500
