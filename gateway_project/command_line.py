@@ -35,9 +35,7 @@ def main() -> None:
 
 
 def end_now(number: int, frame: FrameType | None) -> None:
-    """End this process at Ctrl-C, as SIGTERM does: what a start has not done is done by the next
-    one. ``KeyboardInterrupt`` would be lost where a finalizer runs, of which migrations have many.
-    """
+    """End this process at Ctrl-C, as SIGTERM does: the next start does the rest. ``KeyboardInterrupt`` would be lost where a finalizer runs, of which migrations have many."""
     del number, frame
     try:
         console.write("Stopped.")

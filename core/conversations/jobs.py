@@ -239,7 +239,7 @@ def release(*, job: Job) -> None:
 
 def retry(*, job: Job) -> None:
     """Put a job whose process died back in the queue: the first time at once, then when its lease
-    ends, which is later each time: what ended it may pass. The last time at once: it is given up.
+    ends, which is later each time: the cause may pass. The last time at once: it is given up.
     """
     if job.attempt in {1, MOST_ATTEMPTS}:
         release(job=job)

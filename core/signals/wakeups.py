@@ -115,8 +115,8 @@ class Lists:
         return True
 
     def bound(self, queue_names: Iterable[str]) -> None:
-        """Drop the oldest wake-ups of Celery's queues beyond MAX_WAITING: nobody may take them
-        while no worker runs.
+        """Drop the oldest wake-ups of Celery's queues beyond MAX_WAITING: while no worker runs,
+        they add up.
         """
         with suppress(redis.RedisError, OSError):  # it has no more than before
             for name in queue_names:
