@@ -35,7 +35,10 @@ def main() -> None:
 
 
 def end_now(number: int, frame: FrameType | None) -> None:
-    """End this process at Ctrl-C, as SIGTERM does: the next start does the rest. ``KeyboardInterrupt`` would be lost where a finalizer runs, of which migrations have many."""
+    """End this process at Ctrl-C, as SIGTERM does: the next start does the rest.
+
+    ``KeyboardInterrupt`` would be lost where a finalizer runs, of which migrations have many.
+    """
     del number, frame
     try:
         console.write("Stopped.")
