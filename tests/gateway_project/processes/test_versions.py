@@ -265,7 +265,7 @@ def test_the_admin_shows_the_version_and_the_remains_of_a_deletion(client: Clien
 @pytest.mark.slow
 def test_each_process_logs_its_description_at_the_start(gateway: Gateway) -> None:
     """Version, process, database, broker and address, and no secret among them."""
-    for name, words in (("web", "process web"), ("runs", "queue runs"), ("long", "queue long")):
+    for name, words in (("web", "process web"), ("runs", "queue runs and long")):
         wait_until(lambda name=name: "starts:" in gateway.log(name), what="the first line")  # type: ignore[misc]
         line = next(each for each in gateway.log(name).splitlines() if "starts:" in each)
         for said in (VERSION, words, "database ", "broker 127.0.0.1:", gateway.base_url):
