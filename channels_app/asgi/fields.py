@@ -66,6 +66,15 @@ def files(body: dict[str, Any], name: str) -> list[Any]:
     return values
 
 
+def described(value: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return one file of such a list as an object, and its name as the inbox takes it, if it has
+    one: files come bare or as objects. Raises RefusedError 400.
+    """
+    item = value if isinstance(value, dict) else {"url": value}
+    label = text(item, "name", 255)
+    return item, {"name": label} if label else {}
+
+
 def conversation_id(name: str) -> str:
     """Return the id of a conversation, or its digest where a column cannot hold it."""
     return name if len(name) <= MAX_CONVERSATION_ID else hashlib.sha256(name.encode()).hexdigest()

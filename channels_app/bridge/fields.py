@@ -10,6 +10,7 @@ from channels_app.asgi.fields import (
     MEDIA,
     check_data_url,
     conversation_id,
+    described,
     files,
     text,
 )
@@ -81,9 +82,9 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
 
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
     """Parse one medium. Raises RefusedError 400."""
-    item = value if isinstance(value, dict) else {"url": value}
-    url, label = item.get("url"), text(item, "name", 255)
+    item, named = described(value)
+    url = item.get("url")
     if not isinstance(url, str):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
     check_data_url(url, name)
-    return {"kind": kind, "url": url} | ({"name": label} if label else {})
+    return {"kind": kind, "url": url, **named}

@@ -12,6 +12,7 @@ from channels_app.asgi.fields import (
     MEDIA,
     check_data_url,
     conversation_id,
+    described,
     files,
     text,
     uploaded,
@@ -113,9 +114,7 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
 
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
     """Parse one medium. Raises RefusedError 400."""
-    item = value if isinstance(value, dict) else {"url": value}
-    label = text(item, "name", 255)
-    named = {"name": label} if label else {}
+    item, named = described(value)
     given = item.get("url") if item.get("id") in (None, "") else item["id"]
     if not isinstance(given, str):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)

@@ -25,13 +25,12 @@ from tests.judges import baselines, page_states
 from tests.judges.conftest import MOST_SECONDS, Filled, signed_in
 from tests.judges.page_states import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, PageState, may, table_of
 from tests.npm import Packages
-from tests.run import of_this_turn
+from tests.run import DAYS, of_this_turn
 
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
 SIZES = {390: 844, 1280: 800}
 TURN = "judges/turn"
-PARTS = 5  # a page is seen on one day of so many
 # All that is a rule or a good practice, of WCAG 2.2 AA; and what a scheme changes.
 EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -154,7 +153,7 @@ def looks_of(shown: PageState, number: int, turn: int) -> list[list[Look]]:
     """Return how a page is looked at in this run: for each time that it is opened, the looks."""
     if os.environ.get("JUDGES_ALL") == "1":
         return [[Look(width, scheme)] for width, scheme in product(SIZES, SCHEMES)]
-    place = (number + turn) // PARTS % 4
+    place = (number + turn) // DAYS % 4  # a page is seen on one day of so many
     widths = list(SIZES)[:: -1 if place % 2 else 1]
     first, second = SCHEMES[:: -1 if place // 2 else 1]
     looks = [[Look(each, first), Look(each, second, COLOURS)] for each in widths]
@@ -209,7 +208,7 @@ def test_w71_axe_finds_nothing_on_any_page(
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
     pages = enumerate(page_states.every(filled.made, turn))
-    for number, shown in of_this_turn(pages, parts=PARTS):
+    for number, shown in of_this_turn(pages, parts=DAYS):
         for looks in looks_of(shown, number, turn):
             with tab_for(shown, contexts[looks[0].width, shown.signed_in]) as page:
                 dress(page, looks[0])

@@ -86,7 +86,7 @@ def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) ->
     old.stop()
 
     said = new.manage("restore", str(backup))
-    assert "1 question" in said
+    assert "1 question and" in said
     new.manage("collectstatic", "--noinput", "--verbosity", "0")
     new.start()
     client = Client(new, ada.token)

@@ -64,7 +64,7 @@ def test_x57_a_backup_of_an_earlier_version_is_restored_and_goes_on(
     (backup,) = manifest.all_in(tmp_path / "backups")
     old.manage("backup", "--verify", str(backup))
     assert "core" in manifest.read(backup).migrations
-    assert "1 question" in pairs.restored(new, backup)
+    assert "1 question and" in pairs.restored(new, backup)
     new.start()
     ada = Client(new, known["token"])
     answer = ada.say("And now?", session_id=known["session"])

@@ -74,13 +74,14 @@ def test_ctrl_c_is_one_line_also_where_another_error_hides_it(
 
 
 LOSING = """
+import os
 import weakref
 from gateway_project import command_line, home
 
 class Model: pass
 
 def busy():
-    print("busy", flush=True)
+    os.write(1, b"busy\\n")  # print() may still hold the output when this is read
     while True: pass
 
 def ensure():
@@ -91,17 +92,21 @@ command_line.main()
 """
 
 
-def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(tmp_path: Path) -> None:
-    """Migrations make and forget many models: the first Ctrl-C of a first start was lost there."""
-    running = subprocess.Popen(
-        [sys.executable, "-c", LOSING, "up"],
+def starting(script: str, home: Path) -> subprocess.Popen[str]:
+    """Begin ``up`` in a script; its output is buffered."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, "up"],
         cwd=BASE_DIR,
-        env={**os.environ, "GATEWAY_HOME": str(tmp_path)},
+        env={**os.environ, "GATEWAY_HOME": str(home), "PYTHONUNBUFFERED": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    with running:
+
+
+def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(tmp_path: Path) -> None:
+    """Migrations make and forget many models: the first Ctrl-C of a first start was lost there."""
+    with starting(LOSING, tmp_path) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "busy\n"
         running.send_signal(signal.SIGINT)
@@ -120,15 +125,7 @@ command_line.main()
 
 def test_ctrl_c_ends_a_start_while_it_writes_a_line(tmp_path: Path) -> None:
     """Python refuses to write another one then: there was a traceback."""
-    running = subprocess.Popen(
-        [sys.executable, "-c", WRITING, "up"],
-        cwd=BASE_DIR,
-        env={**os.environ, "GATEWAY_HOME": str(tmp_path), "PYTHONUNBUFFERED": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with running:
+    with starting(WRITING, tmp_path) as running:
         assert running.stdout is not None
         assert running.stdout.read(1) == "b"  # the line is longer than the pipe
         running.send_signal(signal.SIGINT)
