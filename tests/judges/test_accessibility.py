@@ -1,6 +1,6 @@
 """axe-core on every page of the gateway, light and dark, on a phone and on a desktop.
 
-``make test`` opens a fifth of the pages, another one each day: each once, in a scheme and a width
+``make test`` opens a tenth of the pages, another one each day: each once, in a scheme and a width
 that change from run to run, and then changes both; the pages of the chat are opened in both widths.
 In the other scheme of a width only the rules of colours are asked. ``JUDGES_ALL=1`` (``make soak``)
 opens every page in all four, for all rules. ``JUDGES_TURN`` with ``TEST_TURN`` repeats a run.
@@ -25,12 +25,13 @@ from tests.judges import baselines, page_states
 from tests.judges.conftest import MOST_SECONDS, Filled, signed_in
 from tests.judges.page_states import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, PageState, may, table_of
 from tests.npm import Packages
-from tests.run import DAYS, of_this_turn
+from tests.run import of_this_turn
 
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
 SIZES = {390: 844, 1280: 800}
 TURN = "judges/turn"
+DAYS = 10  # until each page was seen
 # All that is a rule or a good practice, of WCAG 2.2 AA; and what a scheme changes.
 EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOURS = ["color-contrast", "link-in-text-block"]

@@ -19,6 +19,7 @@ from tests.channels_app.client import Client, query
 from tests.channels_app.socket_client import Socket
 from tests.models_chaos.conftest import KEY, Arena, MakeArena
 from tests.models_chaos.owner import PROVIDERS, Owner, signed_in
+from tests.run import of_this_turn
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -26,18 +27,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OF_THE_ADMIN = "b7Qm2VxCanaryOfTheAdmin94kR"
 OF_THE_ENVIRONMENT = "n5TzCanaryOfTheEnvironment81w"
 TEXT = "Tell me about q"
-FAULTS = [
-    "echo",
-    "echo-head",
-    "echo-page",
-    "echo-stream",
-    "401",
-    "garbage",
-    "cut",
-    "malformed",
-    "quota",
-    "",
-]
+# ``make test`` has a half of them, on another day the other one.
+FAULTS = of_this_turn(
+    ["echo", "echo-head", "echo-page", "echo-stream", "401", "garbage", "cut", "malformed"], parts=2
+)
+FAULTS += ["quota", ""]
 # The person who asks is the owner, and may read the traces and export the conversations.
 OWNER = """
 from core.models import User
