@@ -5,7 +5,6 @@ import base64
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -196,18 +195,18 @@ async def test_a_frame_that_is_no_frame_does_not_silence_the_hub(
     await pubsub.local().close()
 
 
-def test_publishing_to_a_redis_that_hangs_costs_a_second_once(
-    broker: Valkey, monkeypatch: pytest.MonkeyPatch
+def test_publishing_to_a_redis_that_hangs_waits_once(
+    broker: Valkey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The event writer publishes: it must not stop with the whole worker."""
     monkeypatch.setattr(pubsub, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(pubsub, "RETRY_SECONDS", 3600.0)
     sender = pubsub.Sender()
     sender.publish([frame(0)])
     os.kill(broker.process.pid, signal.SIGSTOP)
-    started = time.monotonic()
     for number in range(20):
         sender.publish([frame(number)])
-    assert time.monotonic() - started < 5, "twenty times the wait would be ten seconds"
+    assert caplog.text.count("the hub is away") == 1
     sender.publish([])
 
 
@@ -270,10 +269,9 @@ def test_a_full_queue_drops_wake_ups_and_never_waits(
     monkeypatch.setattr(wakeups, "MAX_WAITING", 2)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
     publisher = wakeups.Publisher()
-    started = time.monotonic()
     for number in range(100):
         publisher.put("core.runs.wake", "runs", number)
-    assert time.monotonic() - started < 1
+    assert publisher._queue.qsize() == 2
 
 
 def waiting(broker: Valkey, name: str = wakeups.RUN_LIST) -> list[int]:

@@ -94,20 +94,23 @@ test("settling goes on from where it was", () => {
   assert.equal(settledUpTo(text, first), settledUpTo(text));
 });
 
+// The CPU of this process: other work on the machine does not count.
+const spent = () => process.cpuUsage().user / 1000;
+
 test("no text breaks it, and none takes long", () => {
   const marks = ["[", "*", "_", "`", ">", "- ", "1. ", "#", "|", "~", "[a](", "**a", "*a_", "\n", " ", "> - ", "\\", "<b>", "<br", "<details>"];
   for (const mark of marks) {
     const text = mark.repeat(Math.ceil(20_000 / mark.length));
-    const started = performance.now();
+    const before = spent();
     parseBlocks(text).forEach((block) => block.text && parseInline(block.text));
     settledUpTo(text);
-    assert.ok(performance.now() - started < 1000, `${JSON.stringify(mark)} took ${performance.now() - started} ms`);
+    assert.ok(spent() - before < 1000, `${JSON.stringify(mark)} took ${spent() - before} ms`);
   }
   const lines = [["# a", " ", "b"], ["```", " ", "`"], ["", "~", "`"], ["|\n-", " ", "x"], ["- ", " ", "\u2028"]];
   for (const [start, fill, end] of lines) {
-    const started = performance.now();
+    const before = spent();
     parseBlocks(start + fill.repeat(40_000) + end);
-    assert.ok(performance.now() - started < 1000, `${JSON.stringify([start, fill, end])} took long`);
+    assert.ok(spent() - before < 1000, `${JSON.stringify([start, fill, end])} took long`);
   }
   for (const short of ["", "\n", "|", "|\n|-", "```", ">", "- ", "1.", "[](", "****", "a".repeat(100_000)]) {
     parseBlocks(short);
