@@ -19,13 +19,30 @@ FIELD_OVERHEAD = 4  # ": " and the end of the line
 # Usual clients do not pipeline; each queued request costs some KB.
 MAX_PIPELINED = 32
 # A refused client reads its answer when what it sent meanwhile is taken: a close with unread bytes
-# is a reset, which discards the answer.
+# is a reset, which discards the answer. After the limits of a head; a body has HEAD_SECONDS.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1024 * 1024
 
 
 class RefusedRequestError(Exception):
     """The request is refused during parsing."""
+
+
+class LateClose:
+    """A connection as the answer to one request sees it: an answer before the end of the request's
+    body does not close it at once.
+    """
+
+    def __init__(self, protocol: "BoundedHttpProtocol") -> None:
+        self._protocol, self._cycle = protocol, protocol.cycle
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+
+    def close(self) -> None:
+        if self._cycle.response_complete and self._cycle.more_body:
+            self._protocol.linger()
+        else:
+            self._protocol.transport.close()
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -41,6 +58,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.head_bytes = self.head_fields = self.pending_bytes = self.discarded_bytes = 0
         self.refusal: tuple[int, str] | None = None
         self.is_refused = False
+        self.is_lingering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -101,10 +119,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED or (is_handshake and self.is_answering()):
             raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
+        if not is_handshake:
+            self.cycle.transport = LateClose(self)  # type: ignore[assignment]  # what it calls
 
     def on_body(self, body: bytes) -> None:
         self.pending_bytes = 0
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self.is_lingering:
+            self.transport.close()
+            raise RefusedRequestError  # no other request follows
 
     def count(self, size: int) -> None:
         self.head_bytes += size
@@ -127,6 +153,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """
         self.is_refused = True
         self.stop_head_timer()
+        if self.is_lingering:
+            self.transport.close()
+            return
         if self.is_answering():
             if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
                 self.transport.abort()
@@ -137,6 +166,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.write(refusal(status, message))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def linger(self) -> None:
+        """End the answer; close when the rest of the request's body was read and discarded."""
+        self.is_lingering = True
+        self.transport.write_eof()
 
     def discard(self, size: int) -> None:
         """Read a refused client's remaining input, up to a limit."""

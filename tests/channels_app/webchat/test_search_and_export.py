@@ -159,7 +159,7 @@ def test_another_persons_chat_cannot_be_kept(page: Client, bob: User) -> None:
 
 
 def test_an_address_that_leads_nowhere_leads_back_to_the_chat(page: Client) -> None:
-    answer = page.get("/nothing-here")
+    answer = page.get("/nothing-here", headers={"Accept": "text/html"})
     assert answer.status_code == 404
     shown = answer.content.decode()
     assert "Page not found" in shown

@@ -338,3 +338,71 @@ async def test_bytes_right_behind_a_handshake_are_left_out(server: Server) -> No
     await client.send(frame("a" * 100))
     assert (await client.read()).endswith(b"a" * 100)
     assert len(server.site.scopes) == 1
+
+
+def closing(size: int, target: str = "/early") -> bytes:
+    """Return the head of a request that closes its connection, with a body of ``size`` bytes."""
+    return request(target, f"Content-Length: {size}", "Connection: close", method="POST")
+
+
+async def test_a_client_that_closes_has_sent_its_body_when_the_connection_of_an_early_answer_ends(
+    server: Server,
+) -> None:
+    """As Python's urllib, which reads no answer before: it was cut off without its 413."""
+    client, size = await server.connect(), 4 * 2**20
+    await client.send(closing(size) + b"a")
+    assert await client.bodies() == ["/early 0"]
+    assert [client.is_ended, client.is_closed()] == [True, False]
+    assert await client.send(b"a" * (size - 2)) == size - 2
+    assert not client.is_closed()
+    assert await client.send(b"a") == 1
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize("is_one_piece", [True, False])
+async def test_no_request_follows_one_that_closes(is_one_piece: bool, server: Server) -> None:
+    client = await server.connect()
+    await client.send(closing(3) + b"a")
+    for each in (b"aa" + request(),) if is_one_piece else (b"aa", request()):
+        await client.send(each)
+    assert await client.bodies() == ["/early 0"]
+    assert client.is_closed()
+    assert len(server.site.scopes) == 1
+
+
+async def test_the_rest_of_a_body_has_as_long_as_a_head(server: Server, settings: Settings) -> None:
+    """However often a little of it comes."""
+    client = await server.connect()
+    await client.send(closing(1000))
+    for _ in range(3):
+        await client.send(b"a")
+        assert not client.is_closed()
+        await server.wait(settings.HEAD_SECONDS / 3)
+    assert client.is_closed()
+    silent = await server.connect()
+    await silent.send(closing(1000))
+    await server.wait(settings.HEAD_SECONDS)
+    assert silent.is_closed()
+
+
+async def test_a_connection_that_closes_ends_with_its_answer(server: Server) -> None:
+    """After a whole body; and with half an answer, whose rest does not come."""
+    whole, broken = await server.connect(), await server.connect()
+    await whole.send(closing(1, "/") + b"a")
+    assert await whole.bodies() == ["/ 1"]
+    await broken.send(closing(9, "/broken") + b"a")
+    assert await broken.statuses() == [200]
+    assert [whole.is_closed(), broken.is_closed()] == [True, True]
+
+
+async def test_a_client_that_asks_first_is_told_to_send_its_body(server: Server) -> None:
+    client = await server.connect()
+    await client.send(
+        request(
+            "/", "Content-Length: 1", "Expect: 100-continue", "Connection: close", method="POST"
+        )
+    )
+    assert await client.statuses() == [100]
+    await client.send(b"a")
+    assert await client.statuses() == [100, 200]
+    assert client.is_closed()
