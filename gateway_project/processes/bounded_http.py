@@ -5,8 +5,10 @@ neither has a limit of its own. Sizes here are in bytes on the wire.
 """
 
 import asyncio
+import sys
 from typing import Any
 
+import httptools
 import orjson
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -16,6 +18,8 @@ from channels_app.asgi import http
 # The maximum of an unfinished field in the parser between two checks.
 SLICE_BYTES = 16 * 1024
 FIELD_OVERHEAD = 4  # ": " and the end of the line
+# A client of Java offers HTTP/2 so with each request over http.
+OFFERS = (b"upgrade", b"http2-settings", b"connection")
 # Usual clients do not pipeline; each queued request costs some KB.
 MAX_PIPELINED = 32
 # A refused client reads its answer when what it sent meanwhile is taken: a close with unread bytes
@@ -59,6 +63,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.refusal: tuple[int, str] | None = None
         self.is_refused = False
         self.is_lingering = False
+        self.slice = self.head_again = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -82,6 +87,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def parse(self, data: bytes) -> None:
         """Feed the parser; refuse too much input without progress."""
+        self.slice = data
         self.pending_bytes += len(data)
         super().data_received(data)
         if self.pending_bytes > settings.MAX_HEAD_BYTES and not self.is_refused:
@@ -112,10 +118,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Stop the limits of the head; the application checks the body."""
+        is_offer = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        is_handshake = is_offer and self._should_upgrade()
+        if is_offer and not is_handshake:
+            self.head_again = self.without_offer()
+            return
         self.in_head = False
         self.pending_bytes = 0
         self.stop_head_timer()
-        is_handshake = self.parser.should_upgrade() and self._should_upgrade()
         if len(self.pipeline) >= MAX_PIPELINED or (is_handshake and self.is_answering()):
             raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
@@ -126,7 +136,29 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.pending_bytes = 0
         super().on_body(body)
 
+    def without_offer(self) -> bytes:
+        """Return the head without the offer of another protocol."""
+        first = self.parser.get_method(), self.url, self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % first]
+        lines += [b"%b: %b" % field for field in self.headers if field[0] not in OFFERS]
+        if not self.parser.should_keep_alive():
+            lines.append(b"connection: close")
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Read a request with an offer again, as one without: after it the parser takes no body.
+        Called by uvicorn while it handles the parser's exception, which says where the body begins.
+        """
+        error, head = sys.exception(), self.head_again
+        if head and error is not None:
+            self.head_again = b""
+            self.parser = httptools.HttpRequestParser(self)  # the other one may be at its end
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+            self.parse(head + self.slice[error.args[0] :])
+
     def on_message_complete(self) -> None:
+        if self.head_again:
+            return
         super().on_message_complete()
         if self.is_lingering:
             self.transport.close()

@@ -324,6 +324,47 @@ async def test_another_upgrade_than_to_a_websocket_is_a_usual_request(server: Se
     assert await client.bodies() == ["/held 0", "/two 0"]
 
 
+JAVA = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAA")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+async def test_a_request_that_offers_http_2_keeps_its_body(
+    size: int, server: Server, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As each of Java's client does over http: its body was left out, and read as a request."""
+    client = await server.connect()
+    declared = request("/one", *JAVA, "Content-Length: 300", "X-Name: value", method="POST")
+    chunked = request("/two?a=b", *JAVA, CHUNKED, method="POST")
+    sent = declared + b"a" * 300 + chunked + b"3\r\nabc\r\n0\r\n\r\n" + request("/three")
+    settings.MAX_HEAD_BYTES = len(declared)
+    await client.send_in_pieces(sent * 2, size)
+    assert await client.bodies() == ["/one 300", "/two 3", "/three 0"] * 2
+    assert server.site.fields()[0] == [(b"content-length", b"300"), (b"x-name", b"value")]
+    assert server.site.scopes[1]["query_string"] == b"a=b"
+    assert caplog.messages == []
+
+
+async def test_a_request_that_offers_http_2_may_close_and_has_the_limits_of_others(
+    server: Server, settings: Settings
+) -> None:
+    closing, large, slow = [await server.connect() for _ in range(3)]
+    fields = ("Connection: close, Upgrade", "Upgrade: h2c", "Content-Length: 1")
+    await closing.send(request("/one", *fields, method="POST") + b"a")
+    assert await closing.bodies() == ["/one 1"]
+    assert closing.is_closed()
+    await large.send(padded(HEAD_BYTES + 1, "/two", *JAVA, method="POST"))
+    assert await large.statuses() == [431]
+    await slow.send(request("/one", *JAVA)[:-2])
+    await server.wait(HEAD_SECONDS)
+    assert await slow.statuses() == [408]
+
+
+async def test_connect_is_a_usual_request(server: Server) -> None:
+    client = await server.connect()
+    await client.send(request("a:1", method="CONNECT"))
+    assert await client.statuses() in ([400], [200])
+
+
 async def test_a_handshake_over_the_limit_is_refused(server: Server) -> None:
     client = await server.connect()
     await client.send(padded(HEAD_BYTES + 1, "/ws", *UPGRADE))
