@@ -63,7 +63,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.refusal: tuple[int, str] | None = None
         self.is_refused = False
         self.is_lingering = False
-        self.slice = self.head_again = b""
+        self.slice = b""
+        self.head_again = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
