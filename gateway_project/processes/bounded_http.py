@@ -54,6 +54,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     HEAD_SECONDS (408). Trailers count as part of the head and are not kept; chunk extensions have
     the same bound."""
 
+    slice: bytes  # that is being parsed
+
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         self.head_timer: asyncio.TimerHandle | None = None
@@ -63,7 +65,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.refusal: tuple[int, str] | None = None
         self.is_refused = False
         self.is_lingering = False
-        self.slice = b""
         self.head_again = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
