@@ -89,8 +89,11 @@ def test_a10_a_revoked_expired_or_bridge_key_is_401(owner: User, client: Client)
 
 def test_a10_a_key_without_the_scope_is_403(owner: User, client: Client) -> None:
     """``inbound`` does not read transcripts, ``chat`` does not decide."""
-    assert client(owner, "inbound").get("/api/sessions").status_code == 403
-    assert client(owner, "chat").get("/api/requests").status_code == 403
+    refused = client(owner, "inbound").get("/api/sessions")
+    assert (refused.status_code, refused.json()["error"]) == (403, "This key has no scope 'chat'.")
+    refused = client(owner, "chat").get("/api/requests")
+    assert refused.status_code == 403
+    assert refused.json()["error"] == "This key has no scope 'admin:requests'."
 
 
 def test_a_change_of_a_session_writes_nothing_that_others_write(
