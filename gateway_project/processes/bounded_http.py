@@ -138,6 +138,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.pending_bytes = 0
         super().on_body(body)
 
+    def _should_upgrade(self) -> bool:
+        """Return whether a request is a handshake of a WebSocket, which is a GET."""
+        return self.parser.get_method() == b"GET" and super()._should_upgrade()
+
     def without_offer(self) -> bytes:
         """Return the head without the offer of another protocol."""
         first = self.parser.get_method(), self.url, self.parser.get_http_version().encode()

@@ -359,6 +359,13 @@ async def test_a_request_that_offers_http_2_may_close_and_has_the_limits_of_othe
     assert await slow.statuses() == [408]
 
 
+async def test_a_handshake_is_a_get(server: Server) -> None:
+    """Another request with its fields had no answer at all."""
+    client = await server.connect()
+    await client.send(request("/one", *UPGRADE, "Content-Length: 1", method="POST") + b"a")
+    assert await client.bodies() == ["/one 1"]
+
+
 async def test_connect_is_a_usual_request(server: Server) -> None:
     """Bytes that follow at once are those of another protocol."""
     client = await server.connect()
