@@ -175,7 +175,7 @@ def test_nothing_here_is_a_404_also_where_no_static_files_were_collected(
         "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
     }
     settings.STATIC_ROOT = tmp_path
-    assert page.get("/nothing-here").status_code == 404
+    assert page.get("/nothing-here", headers={"Accept": "text/html"}).status_code == 404
 
 
 def test_rq17_an_expired_form_explains_the_next_step(ada: User) -> None:
