@@ -18,6 +18,7 @@ VIEWS: list[URLPattern] = [
     re_path(r"^telegram/(?P<name>.{1,64})/webhook$", telegram_webhook),
     re_path(r"^channels/(?P<channel>[^/]{1,64})/(?P<name>.{1,64})/webhook$", webhook),
 ]
+handler404 = "channels_app.api.views.not_found"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/", include("channels_app.api.urls")),

@@ -75,7 +75,10 @@ class Sent:
 def own(*, user: User, session_id: str) -> ChatSession:
     """Return the user's own open session ([S3]). Raises NotSentError."""
     if not session_id:
-        raise NotSentError("There is no session: set GATEWAY_SESSION_ID to the id of one.")
+        raise NotSentError(
+            "There is no session: set GATEWAY_SESSION_ID, or over HTTP the header X-Session-Id, "
+            "to the id of one."
+        )
     found = ChatSession.objects.select_related("account", "user").filter(
         public_id=session_id, user=user
     )

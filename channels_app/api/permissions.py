@@ -15,7 +15,10 @@ class MayChat(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not request.user.is_authenticated:
             return False
-        return not isinstance(request.auth, ApiKey) or self.scope in request.auth.scopes
+        if not isinstance(request.auth, ApiKey) or self.scope in request.auth.scopes:
+            return True
+        self.message = f"This key has no scope {str(self.scope)!r}."  # read by the framework
+        return False
 
 
 class MaySend(MayChat):

@@ -134,6 +134,7 @@ SCHEMAS: Json = {
         session_id=STRING,
         state=STRING,
         error=STRING,
+        code=STRING,
         images=listed(STRING),
         image=STRING,
     ),

@@ -7,8 +7,11 @@ from typing import Any, TypeVar, cast
 
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
+from django.views.defaults import page_not_found
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import generics, mixins, viewsets
 from rest_framework.decorators import action
@@ -50,6 +53,14 @@ def nothing_here(request: HttpRequest, rest: str) -> JsonResponse:
     del request, rest
     body = {"ok": False, "status": 404, "error": "There is no such address."}
     return JsonResponse(body, status=404)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """Answer 404: with a page, unless a program asks for an address that there is not."""
+    is_page = "text/html" in request.headers.get("Accept", "")
+    if is_page or not isinstance(exception, Resolver404):
+        return page_not_found(request, exception)
+    return nothing_here(request, "")
 
 
 class OwnRows(viewsets.GenericViewSet[M]):

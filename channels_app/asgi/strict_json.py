@@ -2,6 +2,7 @@
 can store. One place, so that no endpoint can forget a check.
 """
 
+import codecs
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -36,7 +37,9 @@ class BadJSONError(ValueError):
 
 
 def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
-    """Parse ``data``: UTF-8 without BOM, no NaN, no duplicate key, at most ``max_depth`` deep.
+    """Parse ``data``: UTF-8, no NaN, no duplicate key, at most ``max_depth`` deep.
+
+    A byte order mark is ignored (RFC 8259, section 8.1): files of Windows begin with one.
 
     Unless ``storable`` is off (for bytes that are kept as they came, and cleaned later), a text or
     a key with NUL or a lone surrogate, and a whole number beyond 64 bits, are refused too: SQLite
@@ -44,7 +47,7 @@ def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
     """
     try:
         value = json.loads(
-            data.decode("utf-8"),
+            data.removeprefix(codecs.BOM_UTF8).decode("utf-8"),
             object_pairs_hook=unique,
             parse_constant=refuse_constant,
             parse_float=finite,

@@ -46,6 +46,7 @@ ROUTES = [
     path("ui/chat/<str:chat>/stream", ui_stream.Resume.as_asgi()),
     path("ui/chat/<str:chat>/stop", ui_stream.Stop.as_asgi()),
     path("v1/responses", responses.Responses.as_asgi()),
+    re_path(r"^v1/responses/(?:compact|input_tokens)$", openai.Unknown.as_asgi()),  # no ids
     path("v1/responses/<str:response>", responses.Response.as_asgi()),
     path("v1/responses/<str:response>/cancel", responses.Cancel.as_asgi()),
     path("v1/responses/<str:response>/input_items", responses.InputItems.as_asgi()),

@@ -42,6 +42,7 @@ class Body(TypedDict):
     images: NotRequired[list[str]]
     image: NotRequired[str]
     error: NotRequired[str]
+    code: NotRequired[str]
 
 
 class DoneFrame(Body):
@@ -154,6 +155,8 @@ def body(given: Reply, *, run_id: str, session_id: str) -> Body:
         answer["image"] = given.images[0]
     if given.error:
         answer["error"] = given.error
+    if given.code:
+        answer["code"] = given.code
     return answer
 
 

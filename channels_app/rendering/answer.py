@@ -19,12 +19,15 @@ HTTP_STATUS: dict[Status, int] = {"pending": 202, "completed": 200, "error": 502
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The complete output of a run: Markdown, media in order, its ending; `error` is one line."""
+    """The complete output of a run: Markdown, media in order, its ending; `error` is one line,
+    `code` its kind where it is known.
+    """
 
     text: str
     media: list[MediaItem]
     status: Status
     error: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class Reply:
     format: str
     images: list[str]
     error: str
+    code: str = ""
 
 
 def answer_of(
@@ -53,12 +57,12 @@ def answer_of(
     status = _status(end)
     texts: list[str] = []
     media: list[MediaItem] = []
-    error = ""
+    error = code = ""
     for message in messages:
         if isinstance(message, RetrievalMessage):
             continue
         if isinstance(message, ErrorMessage) and status == "error":
-            error = error_line(message, words)
+            error, code = error_line(message, words), message.props.get("code") or ""
             continue
         rendering = render(message, links=links, words=words)
         texts.append(rendering.text)
@@ -70,9 +74,8 @@ def answer_of(
     )
     if status == "error" and not error:
         error = one_line(str(end.get("error") or words.failed))
-    return Answer(
-        text="\n\n".join(text for text in texts if text), media=media, status=status, error=error
-    )
+    text = "\n\n".join(text for text in texts if text)
+    return Answer(text=text, media=media, status=status, error=error, code=code)
 
 
 def reply(given: Answer, *, inline: Callable[[str], str | None]) -> Reply:
@@ -95,6 +98,7 @@ def reply(given: Answer, *, inline: Callable[[str], str | None]) -> Reply:
         format=classify_outbound_format(text),
         images=images,
         error=given.error or ("Cancelled" if given.status == "cancelled" else ""),
+        code=given.code,
     )
 
 

@@ -304,7 +304,7 @@ def headers_of(file: StoredFile, *, acts: bool = False) -> Headers:
     shown = kind in SHOWN
     text = "; charset=utf-8" if kind.startswith("text/") else ""
     where = "inline" if shown else "attachment"
-    name = quote(file.name)
+    name = quote(file.name, safe="")
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-") else "_" for c in file.name)
     return {
         "Content-Type": kind + text,

@@ -14,7 +14,6 @@ def post(fields):  # The status of a request to the gateway, and its error.
     body, stamp = json.dumps(fields).encode(), str(int(time.time()))
     headers = {"Authorization": "Bearer " + KEY, "X-Latchkey-Timestamp": stamp,
                "X-Latchkey-Signature": signature(stamp, body), "Content-Type": "application/json"}
-    # Not by urllib: it closes the connection, and is cut off in the middle of what is too large, without the 413.
     link = (http.client.HTTPSConnection if URL.scheme == "https" else http.client.HTTPConnection)(URL.netloc, timeout=60)
     link.request("POST", "/process", body, headers)
     with link.getresponse() as answer: return answer.status, answer.read().decode(errors="replace")

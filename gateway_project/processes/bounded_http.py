@@ -5,8 +5,10 @@ neither has a limit of its own. Sizes here are in bytes on the wire.
 """
 
 import asyncio
+import sys
 from typing import Any
 
+import httptools
 import orjson
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -16,10 +18,12 @@ from channels_app.asgi import http
 # The maximum of an unfinished field in the parser between two checks.
 SLICE_BYTES = 16 * 1024
 FIELD_OVERHEAD = 4  # ": " and the end of the line
+# A client of Java offers HTTP/2 so with each request over http.
+OFFERS = (b"upgrade", b"http2-settings", b"connection")
 # Usual clients do not pipeline; each queued request costs some KB.
 MAX_PIPELINED = 32
 # A refused client reads its answer when what it sent meanwhile is taken: a close with unread bytes
-# is a reset, which discards the answer.
+# is a reset, which discards the answer. After the limits of a head; a body has HEAD_SECONDS.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1024 * 1024
 
@@ -28,10 +32,29 @@ class RefusedRequestError(Exception):
     """The request is refused during parsing."""
 
 
+class LateClose:
+    """A connection as the answer to one request sees it: an answer before the end of the request's
+    body does not close it at once.
+    """
+
+    def __init__(self, protocol: "BoundedHttpProtocol") -> None:
+        self._protocol, self._cycle = protocol, protocol.cycle
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+
+    def close(self) -> None:
+        if self._cycle.response_complete and self._cycle.more_body:
+            self._protocol.linger()
+        else:
+            self._protocol.transport.close()
+
+
 class BoundedHttpProtocol(HttpToolsProtocol):
     """One connection: heads of at most MAX_HEAD_BYTES and MAX_HEAD_FIELDS (431), within
     HEAD_SECONDS (408). Trailers count as part of the head and are not kept; chunk extensions have
     the same bound."""
+
+    slice: bytes  # that is being parsed
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
@@ -41,6 +64,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.head_bytes = self.head_fields = self.pending_bytes = self.discarded_bytes = 0
         self.refusal: tuple[int, str] | None = None
         self.is_refused = False
+        self.is_lingering = False
+        self.head_again = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -64,6 +89,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def parse(self, data: bytes) -> None:
         """Feed the parser; refuse too much input without progress."""
+        self.slice = data
         self.pending_bytes += len(data)
         super().data_received(data)
         if self.pending_bytes > settings.MAX_HEAD_BYTES and not self.is_refused:
@@ -94,17 +120,55 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Stop the limits of the head; the application checks the body."""
+        is_offer = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        is_handshake = is_offer and self._should_upgrade()
+        if is_offer and not is_handshake:
+            self.head_again = self.without_offer()
+            return
         self.in_head = False
         self.pending_bytes = 0
         self.stop_head_timer()
-        is_handshake = self.parser.should_upgrade() and self._should_upgrade()
         if len(self.pipeline) >= MAX_PIPELINED or (is_handshake and self.is_answering()):
             raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
+        if not is_handshake:
+            self.cycle.transport = LateClose(self)  # type: ignore[assignment]  # what it calls
 
     def on_body(self, body: bytes) -> None:
         self.pending_bytes = 0
         super().on_body(body)
+
+    def _should_upgrade(self) -> bool:
+        """Return whether a request is a handshake of a WebSocket, which is a GET."""
+        return self.parser.get_method() == b"GET" and super()._should_upgrade()
+
+    def without_offer(self) -> bytes:
+        """Return the head without the offer of another protocol."""
+        first = self.parser.get_method(), self.url, self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % first]
+        lines += [b"%b: %b" % field for field in self.headers if field[0] not in OFFERS]
+        if not self.parser.should_keep_alive():
+            lines.append(b"connection: close")
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Read a request with an offer again, as one without: after it the parser takes no body.
+        Called by uvicorn while it handles the parser's exception, which says where the body begins.
+        """
+        error, head = sys.exception(), self.head_again
+        if head and error is not None:
+            self.head_again = b""
+            self.parser = httptools.HttpRequestParser(self)  # the other one may be at its end
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+            self.parse(head + self.slice[error.args[0] :])
+
+    def on_message_complete(self) -> None:
+        if self.head_again:
+            return
+        super().on_message_complete()
+        if self.is_lingering:
+            self.transport.close()
+            raise RefusedRequestError  # no other request follows
 
     def count(self, size: int) -> None:
         self.head_bytes += size
@@ -127,6 +191,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """
         self.is_refused = True
         self.stop_head_timer()
+        if self.is_lingering:
+            self.transport.close()
+            return
         if self.is_answering():
             if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
                 self.transport.abort()
@@ -137,6 +204,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.write(refusal(status, message))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def linger(self) -> None:
+        """End the answer; close when the rest of the request's body was read and discarded."""
+        self.is_lingering = True
+        self.transport.write_eof()
 
     def discard(self, size: int) -> None:
         """Read a refused client's remaining input, up to a limit."""

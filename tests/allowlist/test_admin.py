@@ -253,12 +253,12 @@ def test_a_link_to_the_admin_leads_there_over_the_sign_in(client: Client, owner:
     """Notices have such links, and the session of the phone's browser may have ended. A page that
     is none looks the same.
     """
-    page = "/admin/core/mcpserver/7/change/?a=1&b=2"
+    page, asks = "/admin/core/mcpserver/7/change/?a=1&b=2", {"Accept": "text/html"}
     for address in (page, "/nothing?a=1&b=2"):
-        shown = client.get(address).content.decode()
+        shown = client.get(address, headers=asks).content.decode()
         assert f'href="/sign-in?next={quote(address)}"' in shown
     client.force_login(owner)
-    assert 'href="/sign-in' not in client.get("/nothing").content.decode()
+    assert 'href="/sign-in' not in client.get("/nothing", headers=asks).content.decode()
 
 
 def test_rq17_a_post_without_its_token_is_refused(owner: User, request_row: UnknownRequest) -> None:

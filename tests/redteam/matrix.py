@@ -327,6 +327,9 @@ ENDPOINTS: dict[str, list[Row]] = {
         Row("POST", "/v1/responses", "401 200 200 200 200 401 400", RESPOND),
         Row("POST", "/v1/responses", "401 404 200 404 404 401 400", FOLLOW, hides=True),
     ],
+    r"^v1/responses/(?:compact|input_tokens)$": [
+        Row("POST", "/v1/responses/compact", "404 404 404 404 404 404 404"),
+    ],
     "v1/responses/<str:response>": [
         Row("GET", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
         Row("DELETE", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),

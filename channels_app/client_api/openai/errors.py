@@ -20,7 +20,8 @@ WORDS: dict[int, tuple[str, str | None]] = {
 
 def body(status: int, message: str, *, param: str = "") -> dict[str, Any]:
     """Return ``{"error": {"message", "type", "param", "code"}}``."""
-    kind, code = WORDS.get(status, ("server_error", "server_error"))
+    others = ("invalid_request_error", None) if status < 500 else ("server_error", "server_error")
+    kind, code = WORDS.get(status, others)
     if status == 404 and param == "model":
         code = "model_not_found"
     error = {"message": message, "type": kind, "param": param or None, "code": code}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client as Anyone
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
@@ -88,8 +89,11 @@ def test_a10_a_revoked_expired_or_bridge_key_is_401(owner: User, client: Client)
 
 def test_a10_a_key_without_the_scope_is_403(owner: User, client: Client) -> None:
     """``inbound`` does not read transcripts, ``chat`` does not decide."""
-    assert client(owner, "inbound").get("/api/sessions").status_code == 403
-    assert client(owner, "chat").get("/api/requests").status_code == 403
+    refused = client(owner, "inbound").get("/api/sessions")
+    assert (refused.status_code, refused.json()["error"]) == (403, "This key has no scope 'chat'.")
+    refused = client(owner, "chat").get("/api/requests")
+    assert refused.status_code == 403
+    assert refused.json()["error"] == "This key has no scope 'admin:requests'."
 
 
 def test_a_change_of_a_session_writes_nothing_that_others_write(
@@ -356,6 +360,18 @@ def test_any_other_address_of_the_api_is_404_in_json(
     """A line end does not lead out of the interface, to a page of HTML."""
     answer = client(owner).get(f"/api/{path}")
     assert (answer.status_code, answer.json()["ok"]) == (404, False)
+
+
+@pytest.mark.parametrize("path", ["/inbound/", "/ag-ui/", "/nowhere"])
+def test_a_program_gets_no_page_at_an_unknown_address(db: None, path: str) -> None:
+    """A browser does."""
+    client = Anyone()
+    answer = client.post(path, "{}", content_type="application/json", headers={"Accept": "*/*"})
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "There is no such address."
+    shown = client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert shown.status_code == 404
+    assert "Page not found" in shown.content.decode()
 
 
 @pytest.mark.parametrize("state", ["", "done", "queued&state=x"])

@@ -37,6 +37,7 @@ print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
 UNDOCUMENTED = {
     r"(?s)^/*v1(?:/.*)?$",
     r"(?s)^v1/messages/.*$",
+    r"^v1/responses/(?:compact|input_tokens)$",
     r"^/*(?:(?:(?:api/|openai/)?v1/|openai/)?"
     r"(?:(?:chat/)?completions|responses|messages|models|embeddings|audio/[a-z]+)"
     r"|api/chat/completions)/?$",

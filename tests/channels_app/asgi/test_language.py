@@ -24,7 +24,8 @@ def bea() -> User:
 
 
 def page(user: User | None = None, language: str = "", path: str = "/sign-in") -> Any:
-    client = Client(headers={"Accept-Language": language} if language else {})
+    headers = {"Accept": "text/html", **({"Accept-Language": language} if language else {})}
+    client = Client(headers=headers)
     if user is not None:
         client.force_login(user)
     return client.get(path)

@@ -38,6 +38,7 @@ def fault(value: Any) -> str:
     ("text", "value"),
     [
         ("null", None),
+        ("\ufeff[]", []),
         (' {"a": [1, -2.5, true, "é😀", {}]} ', {"a": [1, -2.5, True, "é😀", {}]}),
         ('{"a": 1, "b": {"a": 1}}', {"a": 1, "b": {"a": 1}}),
         ('"\\ud83d\\ude00"', "😀"),
@@ -57,7 +58,8 @@ def test_json_is_read(text: str, value: Any) -> None:
         (b'{"a": 1} x', "the body is not valid JSON"),
         (b"{'a': 1}", "the body is not valid JSON"),
         (b'"\x00"', "the body is not valid JSON"),
-        (b"\xef\xbb\xbf{}", "the body is not valid JSON"),
+        (b"\xef\xbb\xbf" * 2 + b"{}", "the body is not valid JSON"),
+        (b"{\xef\xbb\xbf}", "the body is not valid JSON"),
         (b"9" * 5000, "the body is not valid JSON"),
         (b'"\xff"', "the body is not valid UTF-8"),
         ('"a"'.encode("utf-16"), "the body is not valid UTF-8"),

@@ -86,7 +86,7 @@ BODIES = {
     "a list": b'["text"]',
     "a string": b'"text"',
     "null": b"null",
-    "BOM": b'\xef\xbb\xbf{"text": "a"}',
+    "two BOMs": b'\xef\xbb\xbf\xef\xbb\xbf{"text": "a"}',
     "UTF-16": '{"text": "a"}'.encode("utf-16"),
     "invalid UTF-8": b'{"text": "\xff\xfe"}',
     "overlong": b'{"text": "\xc0\x80"}',

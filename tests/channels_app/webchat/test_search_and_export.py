@@ -159,7 +159,7 @@ def test_another_persons_chat_cannot_be_kept(page: Client, bob: User) -> None:
 
 
 def test_an_address_that_leads_nowhere_leads_back_to_the_chat(page: Client) -> None:
-    answer = page.get("/nothing-here")
+    answer = page.get("/nothing-here", headers={"Accept": "text/html"})
     assert answer.status_code == 404
     shown = answer.content.decode()
     assert "Page not found" in shown
@@ -175,7 +175,7 @@ def test_nothing_here_is_a_404_also_where_no_static_files_were_collected(
         "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
     }
     settings.STATIC_ROOT = tmp_path
-    assert page.get("/nothing-here").status_code == 404
+    assert page.get("/nothing-here", headers={"Accept": "text/html"}).status_code == 404
 
 
 def test_rq17_an_expired_form_explains_the_next_step(ada: User) -> None:

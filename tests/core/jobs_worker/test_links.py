@@ -82,6 +82,15 @@ async def test_l4_a_link_opens_the_file_and_is_counted(page: StoredFile) -> None
     assert page.opens == 1
 
 
+async def test_the_name_of_a_file_is_no_path_in_a_header(ada: User) -> None:
+    """A slash has to be encoded there, too (RFC 8187)."""
+    file = await transactions.in_thread(
+        storage.keep, user=ada, name="../../a'b.txt", content=b"x", origin=storage.MADE
+    )
+    _, headers, _ = await ask("/files/out", query_of(file))
+    assert headers["content-disposition"].endswith("filename*=UTF-8''..%2F..%2Fa%27b.txt")
+
+
 async def test_an_opened_link_is_in_the_audit_once_a_day(page: StoredFile) -> None:
     for _ in range(3):
         assert (await ask("/files/out", query_of(page)))[0] == 200

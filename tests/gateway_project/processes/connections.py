@@ -42,7 +42,7 @@ class Site:
 
     ``/held`` waits for ``release`` before its answer, ``/begun`` in it, ``/unread`` before it
     reads; ``/early`` reads nothing, nor does ``/eager``, which waits in its answer; ``/large``
-    answers more than buffers take, and closes.
+    answers more than buffers take, and closes; ``/broken`` fails in its answer.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Site:
         path, size = scope["path"], 0
         if path == "/unread":
             await self.release.wait()
-        if path not in {"/early", "/eager"}:
+        if path not in {"/early", "/eager", "/broken"}:
             size = await self.size_of_body(receive)
         if size < 0:
             self.gone.append(path)
@@ -87,6 +87,8 @@ class Site:
         await send({"type": "http.response.start", "status": 200, "headers": fields})
         if path in {"/begun", "/eager"}:
             await self.release.wait()
+        if path == "/broken":
+            raise ValueError
         await send({"type": "http.response.body", "body": body})
 
     async def echo(self, receive: Any, send: Any) -> None:

@@ -324,6 +324,55 @@ async def test_another_upgrade_than_to_a_websocket_is_a_usual_request(server: Se
     assert await client.bodies() == ["/held 0", "/two 0"]
 
 
+JAVA = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAA")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+async def test_a_request_that_offers_http_2_keeps_its_body(
+    size: int, server: Server, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As each of Java's client does over http: its body was left out, and read as a request."""
+    client = await server.connect()
+    declared = request("/one", *JAVA, "Content-Length: 300", "X-Name: value", method="POST")
+    chunked = request("/two?a=b", *JAVA, CHUNKED, method="POST")
+    sent = declared + b"a" * 300 + chunked + b"3\r\nabc\r\n0\r\n\r\n" + request("/three")
+    settings.MAX_HEAD_BYTES = len(declared)
+    await client.send_in_pieces(sent * 2, size)
+    assert await client.bodies() == ["/one 300", "/two 3", "/three 0"] * 2
+    assert server.site.fields()[0] == [(b"content-length", b"300"), (b"x-name", b"value")]
+    assert server.site.scopes[1]["query_string"] == b"a=b"
+    assert caplog.messages == []
+
+
+async def test_a_request_that_offers_http_2_may_close_and_has_the_limits_of_others(
+    server: Server, settings: Settings
+) -> None:
+    closing, large, slow = [await server.connect() for _ in range(3)]
+    fields = ("Connection: close, Upgrade", "Upgrade: h2c", "Content-Length: 1")
+    await closing.send(request("/one", *fields, method="POST") + b"a" + request())
+    assert await closing.bodies() == ["/one 1"]
+    assert closing.is_closed()
+    await large.send(padded(HEAD_BYTES + 1, "/two", *JAVA, method="POST"))
+    assert await large.statuses() == [431]
+    await slow.send(request("/one", *JAVA)[:-2])
+    await server.wait(HEAD_SECONDS)
+    assert await slow.statuses() == [408]
+
+
+async def test_a_handshake_is_a_get(server: Server) -> None:
+    """Another request with its fields had no answer at all."""
+    client = await server.connect()
+    await client.send(request("/one", *UPGRADE, "Content-Length: 1", method="POST") + b"a")
+    assert await client.bodies() == ["/one 1"]
+
+
+async def test_connect_is_a_usual_request(server: Server) -> None:
+    """Bytes that follow at once are those of another protocol."""
+    client = await server.connect()
+    await client.send(request("/one", method="CONNECT") + request("/two"))
+    assert await client.bodies() == ["/one 0"]
+
+
 async def test_a_handshake_over_the_limit_is_refused(server: Server) -> None:
     client = await server.connect()
     await client.send(padded(HEAD_BYTES + 1, "/ws", *UPGRADE))
@@ -338,3 +387,71 @@ async def test_bytes_right_behind_a_handshake_are_left_out(server: Server) -> No
     await client.send(frame("a" * 100))
     assert (await client.read()).endswith(b"a" * 100)
     assert len(server.site.scopes) == 1
+
+
+def closing(size: int, target: str = "/early") -> bytes:
+    """Return the head of a request that closes its connection, with a body of ``size`` bytes."""
+    return request(target, f"Content-Length: {size}", "Connection: close", method="POST")
+
+
+async def test_a_client_that_closes_has_sent_its_body_when_the_connection_of_an_early_answer_ends(
+    server: Server,
+) -> None:
+    """As Python's urllib, which reads no answer before: it was cut off without its 413."""
+    client, size = await server.connect(), 4 * 2**20
+    await client.send(closing(size) + b"a")
+    assert await client.bodies() == ["/early 0"]
+    assert [client.is_ended, client.is_closed()] == [True, False]
+    assert await client.send(b"a" * (size - 2)) == size - 2
+    assert not client.is_closed()
+    assert await client.send(b"a") == 1
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize("is_one_piece", [True, False])
+async def test_no_request_follows_one_that_closes(is_one_piece: bool, server: Server) -> None:
+    client = await server.connect()
+    await client.send(closing(3) + b"a")
+    for each in (b"aa" + request(),) if is_one_piece else (b"aa", request()):
+        await client.send(each)
+    assert await client.bodies() == ["/early 0"]
+    assert client.is_closed()
+    assert len(server.site.scopes) == 1
+
+
+async def test_the_rest_of_a_body_has_as_long_as_a_head(server: Server, settings: Settings) -> None:
+    """However often a little of it comes."""
+    client = await server.connect()
+    await client.send(closing(1000))
+    for _ in range(3):
+        await client.send(b"a")
+        assert not client.is_closed()
+        await server.wait(settings.HEAD_SECONDS / 3)
+    assert client.is_closed()
+    silent = await server.connect()
+    await silent.send(closing(1000))
+    await server.wait(settings.HEAD_SECONDS)
+    assert silent.is_closed()
+
+
+async def test_a_connection_that_closes_ends_with_its_answer(server: Server) -> None:
+    """After a whole body; and with half an answer, whose rest does not come."""
+    whole, broken = await server.connect(), await server.connect()
+    await whole.send(closing(1, "/") + b"a")
+    assert await whole.bodies() == ["/ 1"]
+    await broken.send(closing(9, "/broken") + b"a")
+    assert await broken.statuses() == [200]
+    assert [whole.is_closed(), broken.is_closed()] == [True, True]
+
+
+async def test_a_client_that_asks_first_is_told_to_send_its_body(server: Server) -> None:
+    client = await server.connect()
+    await client.send(
+        request(
+            "/", "Content-Length: 1", "Expect: 100-continue", "Connection: close", method="POST"
+        )
+    )
+    assert await client.statuses() == [100]
+    await client.send(b"a")
+    assert await client.statuses() == [100, 200]
+    assert client.is_closed()

@@ -276,6 +276,9 @@ def test_models_are_listed_and_an_unknown_one_is_404(client: httpx.Client) -> No
         ("POST", "/v1/models/default", 405),
         ("POST", "/v1/images/generations", 404),
         ("GET", "/v1", 404),
+        ("POST", "/v1/responses/compact", 404),
+        ("POST", "/v1/responses/input_tokens", 404),
+        ("POST", "/v1/responses/resp_a", 405),
     ],
 )
 def test_missing_pages_are_reported_in_openais_shape(

@@ -6,6 +6,7 @@ import orjson
 import pytest
 from django.db import OperationalError
 
+from channels_app.client_api.openai import errors
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
 from channels_app.intake import choosing
 from channels_app.rendering import follow_run
@@ -65,6 +66,15 @@ async def test_an_unexpected_failure_has_the_shape_of_its_endpoint(
     assert error["type"] == "server_error"
     assert str(failure) not in error["message"]
     assert ((b"retry-after", b"2") in sent[0]["headers"]) == (status == 503)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(422, "invalid_request_error"), (500, "server_error")]
+)
+def test_the_type_of_an_error_says_whose_it_is(status: int, kind: str) -> None:
+    """422: an idempotency key of another body."""
+    error = errors.body(status, "x", param="Idempotency-Key")["error"]
+    assert (error["type"], error["param"]) == (kind, "Idempotency-Key")
 
 
 @pytest.mark.parametrize(
