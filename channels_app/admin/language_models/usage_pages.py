@@ -194,9 +194,11 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
     list_before_template = "language_models/calls_above.html"
     pages = {"usage": "usage/", "csv": "usage/csv/"}
     fields = (
-        ("created_at", "day", "purpose"),
-        ("user", "run", "attempt"),
-        ("shown_model", "price", "estimated"),
+        ("created_at", "day"),
+        ("user", "purpose"),
+        ("run", "attempt"),
+        "shown_model",
+        ("price", "estimated"),
         ("prompt_tokens", "cached_tokens"),
         ("completion_tokens", "reasoning_tokens"),
         ("state", "failure"),
