@@ -288,9 +288,12 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     return row
 
 
-def unblock(rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datetime) -> int:
+def unblock(
+    rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datetime
+) -> list[UnknownRequest]:
     """Let the blocked senders among ``rows`` ask again: their requests expire, so that the next
-    message makes each pending. Return how many these were. Audited. Raises ``NotAnOwner``.
+    message makes each pending, unless a pattern denies it. Return those requests. Audited. Raises
+    ``NotAnOwner``.
     """
     _check_owner(owner, "", via, now)
     with transactions.atomic_write():
@@ -309,7 +312,7 @@ def unblock(rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datet
                 data={"via": via, "sender": f"{row.kind}:{row.sender}"},
                 now=now,
             )
-    return len(blocked)
+    return blocked
 
 
 def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:

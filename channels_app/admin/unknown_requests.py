@@ -122,7 +122,15 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         """Let senders who were blocked by mistake ask again."""
         assert isinstance(request.user, User)  # noqa: S101 - who may decide is one
         now = timezone.now()
-        number = unknown_requests.unblock(queryset, owner=request.user, via="admin", now=now)
+        rows = unknown_requests.unblock(queryset, owner=request.user, via="admin", now=now)
+        by = [found.pattern for row in rows if (found := patterns.of(row))]
+        number = len(rows) - len(by)
+        if by:
+            names = ", ".join(sorted({visible_line(each, 60) for each in by}))
+            text = f"{counted(len(by), 'sender')} still blocked by a pattern: {names}"
+            messages.warning(request, f"{text}. Remove it under Block patterns.")
+        if by and not number:
+            return
         text = f"{counted(number, 'sender')} unblocked: you are asked with the next message."
         messages.success(request, text)
 
