@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings
-from django.db.models import DateTimeField, QuerySet, Value
+from django.db.models import DateTimeField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext, gettext_noop
 
@@ -70,7 +70,7 @@ class Verdict:
 
     ``first``: this call decided. Otherwise the request has the earlier decision, its user, time and
     channel, or has expired. ``replayed`` is the number of held messages that run now, ``until`` the
-    end of an approval that this call has given for a while.
+    end of an approval for a while.
     """
 
     request: UnknownRequest
@@ -188,7 +188,8 @@ def decide(
     if row is None:
         _refused(owner, subject, via, "no such request", now)
         raise RequestNotFound(gettext("this request does not exist"))
-    return Verdict(_reload(row), first=False)
+    row = _reload(row)
+    return Verdict(row, first=False, until=end_of(row))
 
 
 def choice(word: str) -> Choice:
@@ -313,6 +314,19 @@ def unblock(
                 now=now,
             )
     return blocked
+
+
+def end_of(row: UnknownRequest) -> datetime | None:
+    """Return when an approval ends by itself; None for one without an end, and for none."""
+    if row.state != State.APPROVED or row.granted_user is None:
+        return None
+    listed = row.granted_user.identities.filter(
+        Q(account=row.account) | Q(account=None, channel=row.account.channel),
+        kind="im" if row.is_group else row.kind,
+        value=row.sender,
+    )
+    ends = [each.expires_at for each in listed]
+    return None if None in ends else max(filter(None, ends), default=None)
 
 
 def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:

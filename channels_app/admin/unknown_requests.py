@@ -1,5 +1,6 @@
 """Unknown requests with their decisions, sessions, and stored messages in the admin."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -75,6 +76,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         ("first_seen_at", "last_seen_at"),
         ("decided_by", "decided_at"),
         ("decided_via", "granted_user"),
+        "access_ends_at",
     )
     actions = ("approve", "approve_24h", "deny", "block", "unblock")
 
@@ -98,6 +100,10 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         if row.state != UnknownRequest.State.PENDING:
             return self.outcome(row)
         return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
+
+    @admin.display(description="access ends at")
+    def access_ends_at(self, row: UnknownRequest) -> datetime | None:
+        return unknown_requests.end_of(row)
 
     @admin.display(description="decision")
     def outcome(self, row: UnknownRequest) -> str:
