@@ -569,7 +569,7 @@ def test_a6_a_sender_blocked_by_mistake_may_ask_again(
     assert AuditEntry.objects.filter(action="request.unblock").count() == 1
 
 
-def test_a6_who_unblocks_a_sender_is_told_of_a_pattern_that_blocks_them_still(
+def test_a6_unblocking_names_the_pattern_that_still_blocks(
     owner_client: Client, request_row: UnknownRequest
 ) -> None:
     """[A6] It was said that the owner is asked with the next message, and nothing came."""
