@@ -20,7 +20,7 @@ from celery import Celery
 from celery.apps import worker as celery_worker
 from celery.exceptions import SecurityWarning
 from celery.signals import worker_ready
-from celery.worker import state
+from celery.worker import WorkController, state
 
 from core.lib import tracing
 from gateway_project.processes import begin, garbage, ready
@@ -44,7 +44,7 @@ LEAN = {
 class Worker(celery_worker.Worker):
     """Celery's worker, without its restart at SIGHUP, which leaves runs and jobs claimed."""
 
-    def install_platform_tweaks(self, worker: celery_worker.Worker) -> None:
+    def install_platform_tweaks(self, worker: WorkController) -> None:
         ours = signal.getsignal(signal.SIGHUP)
         super().install_platform_tweaks(worker)
         signal.signal(signal.SIGHUP, ours)

@@ -62,7 +62,7 @@ def signals() -> Iterator[None]:
 def test_a_worker_stops_at_sighup_as_at_sigterm() -> None:
     """Celery starts itself again, without the end of ours: runs waited for the end of a lease."""
     worker = object.__new__(workers.Worker)
-    worker.app, worker._isatty = Celery(), False
+    vars(worker).update(app=Celery(), _isatty=False)
     heard: list[int] = []
     begin.stop_at_hang_up()
     worker.install_platform_tweaks(worker)
@@ -76,6 +76,6 @@ def test_a_worker_under_nohup_goes_on_at_sighup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     begin.stop_at_hang_up()
     worker = object.__new__(workers.Worker)
-    worker.app, worker._isatty = Celery(), False
+    vars(worker).update(app=Celery(), _isatty=False)
     worker.install_platform_tweaks(worker)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
