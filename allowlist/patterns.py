@@ -43,13 +43,20 @@ def matches(pattern: str, sender: str) -> bool:
 
 def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bool:
     """Return whether a pattern denies this sender, and count the hit. In a transaction."""
-    if not ANY():
-        return False
-    for row in BlockPattern.objects.filter(_reaches(account.pk, kind)).order_by("id")[:MOST]:
-        if matches(row.pattern, sender):
-            BlockPattern.objects.filter(pk=row.pk).update(hits=F("hits") + 1, last_hit_at=now)
-            return True
-    return False
+    row = _first(account.pk, kind, sender) if ANY() else None
+    if row is not None:
+        BlockPattern.objects.filter(pk=row.pk).update(hits=F("hits") + 1, last_hit_at=now)
+    return row is not None
+
+
+def of(row: UnknownRequest) -> BlockPattern | None:
+    """Return the pattern that denies the sender of a request."""
+    return _first(row.account_id, row.kind, row.sender)
+
+
+def _first(account_id: int, kind: str, sender: str) -> BlockPattern | None:
+    rows = BlockPattern.objects.filter(_reaches(account_id, kind)).order_by("id")[:MOST]
+    return next((each for each in rows if matches(each.pattern, sender)), None)
 
 
 def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownRequest]:

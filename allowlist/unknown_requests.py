@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings
-from django.db.models import DateTimeField, QuerySet, Value
+from django.db.models import DateTimeField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext, gettext_noop
 
@@ -70,7 +70,7 @@ class Verdict:
 
     ``first``: this call decided. Otherwise the request has the earlier decision, its user, time and
     channel, or has expired. ``replayed`` is the number of held messages that run now, ``until`` the
-    end of an approval that this call has given for a while.
+    end of an approval for a while.
     """
 
     request: UnknownRequest
@@ -188,7 +188,8 @@ def decide(
     if row is None:
         _refused(owner, subject, via, "no such request", now)
         raise RequestNotFound(gettext("this request does not exist"))
-    return Verdict(_reload(row), first=False)
+    row = _reload(row)
+    return Verdict(row, first=False, until=end_of(row))
 
 
 def choice(word: str) -> Choice:
@@ -288,9 +289,12 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     return row
 
 
-def unblock(rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datetime) -> int:
+def unblock(
+    rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datetime
+) -> list[UnknownRequest]:
     """Let the blocked senders among ``rows`` ask again: their requests expire, so that the next
-    message makes each pending. Return how many these were. Audited. Raises ``NotAnOwner``.
+    message makes each pending, unless a pattern denies it. Return those requests. Audited. Raises
+    ``NotAnOwner``.
     """
     _check_owner(owner, "", via, now)
     with transactions.atomic_write():
@@ -309,7 +313,20 @@ def unblock(rows: QuerySet[UnknownRequest], *, owner: User, via: str, now: datet
                 data={"via": via, "sender": f"{row.kind}:{row.sender}"},
                 now=now,
             )
-    return len(blocked)
+    return blocked
+
+
+def end_of(row: UnknownRequest) -> datetime | None:
+    """Return when an approval ends by itself; None for one without an end, and for none."""
+    if row.state != State.APPROVED or row.granted_user is None:
+        return None
+    listed = row.granted_user.identities.filter(
+        Q(account=row.account) | Q(account=None, channel=row.account.channel),
+        kind="im" if row.is_group else row.kind,
+        value=row.sender,
+    )
+    ends = [each.expires_at for each in listed]
+    return None if None in ends else max(filter(None, ends), default=None)
 
 
 def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:

@@ -65,7 +65,8 @@ def run() -> None:
     if sys.argv[1:] in (["version"], ["--version"]):
         console.write(f"Latchkey {VERSION}")
         return
-    if sys.argv[1:2] == ["up"] and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    hears_ctrl_c = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if sys.argv[1:2] in (["up"], ["migrate"]) and hears_ctrl_c:
         signal.signal(signal.SIGINT, end_now)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ.setdefault(console.STARTED, repr(time.time()))

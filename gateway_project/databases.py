@@ -32,7 +32,8 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
         message = f"DATABASE_URL has an invalid host or port; {environment.SPELLING}"
         raise ImproperlyConfigured(message)
     if parts.scheme == "sqlite":
-        return sqlite(unquote(parts.path) or str(home / "gateway.sqlite3"))
+        path = unquote(parts.path).lstrip("/")  # three slashes or four: it is absolute
+        return sqlite(f"/{path}" if path else str(home / "gateway.sqlite3"))
     if parts.scheme in {"postgres", "postgresql"}:
         return postgresql(parts)
     raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite://")

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from channels_app import registry
 from channels_app.admin.secret_key import opened
 from channels_app.base import Account, Channel, Field, TellsIdentity
-from core.admin.base import ModelForm
+from core.admin.base import ChangedFieldsOnly, ModelForm
 from core.models import ChannelAccount, Delivery, InboundMessage
 
 ANOTHER = (
@@ -21,7 +21,7 @@ ANOTHER = (
 INPUT = {"class": "dashboard-input"}
 
 
-class AccountForm(ModelForm[ChannelAccount]):
+class AccountForm(ChangedFieldsOnly, ModelForm[ChannelAccount]):
     """Edit an account; secrets are write-only. ``declared``: the fields of its channel."""
 
     declared: Sequence[Field] = ()
@@ -64,21 +64,32 @@ class AccountForm(ModelForm[ChannelAccount]):
         data = super().clean() or {}
         if data.get("secret_value") and not data.get("secret_name"):
             raise ValidationError({"secret_name": "Enter the name of the secret."})
-        settings = dict(data.get("config") or {})
-        for each in self.declared:
-            value = str(data.get(input_name(each)) or "").strip()
-            if value and not each.secret:
-                settings[each.name] = value
-        data["config"] = settings
+        data["config"] = self.merged(data)
         channel = self.channel(data)
         if channel is not None:
             self.refuse_another(channel, self.account_as_saved(data))
-        if channel is not None and data.get("enabled"):
+        if channel is not None and self.as_stored(data).get("enabled"):
             problems = channel.config.problems(self.account_as_saved(data))
             if problems:
                 raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
             self.refuse_shared(self.account_as_saved(data))
+        self.instance.config = data["config"]
         return data
+
+    def merged(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings as they will be stored: of an account those that the page changes."""
+        stored, changed = self.instance.config, set(self.changed_data)
+        is_new = self.instance.pk is None
+        own = {each.name: input_name(each) for each in self.declared if not each.secret}
+        rest = {key: value for key, value in stored.items() if key not in own}
+        merged = dict(data.get("config") or {}) if is_new or "config" in changed else rest
+        for name, field in own.items():
+            value = str(data.get(field) or "").strip()
+            if not is_new and field not in changed:
+                value = stored.get(name, "")
+            if value:
+                merged[name] = value
+        return merged
 
     def refuse_another(self, channel: Channel, account: Account) -> None:
         """Add an error if the settings are those of another account at the platform, once this one

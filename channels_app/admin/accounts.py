@@ -28,7 +28,8 @@ SAVED = (
     "status says what it answered."
 )
 NOT_TOLD = "{account}: the platform was not told that this account is gone. {reason}"
-MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
+STORED = ("config", "secrets_set")
+MORE = (*STORED, ("secret_name", "secret_value"))
 
 
 @admin.register(ChannelAccount)
@@ -75,10 +76,14 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
         return (*fixed, "channel") if obj is not None else fixed
 
     def get_fieldsets(self, request: HttpRequest, obj: ChannelAccount | None = None) -> Any:
-        """Show the channel's fields; collapse the rest."""
+        """Show the channel's fields, and collapse the rest; without the form show what is stored:
+        fields of the form alone would look as if they were empty.
+        """
         declared = tuple(input_name(each) for each in fields_of(channel_id(request, obj)))
         state = (("state", "platform_says"), "shown_whole_status") if obj is not None else ()
         top = (None, {"fields": (("channel", "name"), "enabled", *state)})
+        if obj is not None and not self.has_change_permission(request, obj):
+            return (top, ("Settings and secrets", {"fields": STORED}))
         if not declared:
             return (top, ("Settings and secrets", {"fields": MORE}))
         own = ("Connection", {"fields": declared})

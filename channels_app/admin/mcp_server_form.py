@@ -119,7 +119,7 @@ class McpServerForm(KeyForm[McpServer]):
             happened = "key_removed"
         if data.get("client_secret"):
             known["client_secret"], happened = data["client_secret"], happened or "key_set"
-        elif not data.get("client_id"):
+        elif not self.row.client_id:
             known.pop("client_secret", None)
         if data.get("client_secret") or "client_id" in self.changed_data:
             known.pop("issuer", None)  # the next sign-in says whose client it is
@@ -148,10 +148,11 @@ class McpServerForm(KeyForm[McpServer]):
     def clean(self) -> dict[str, Any]:
         """Add what is wrong with the address beside it."""
         data = super().clean() or {}
-        if data.get("url"):
-            private = bool(data.get("allow_private"))
+        will = self.as_stored(data)
+        if will.get("url"):
+            private = bool(will.get("allow_private"))
             words = addresses.problem(
-                data["url"], private=private, resolve=lambda _host, _port: self.resolved
+                will["url"], private=private, resolve=lambda _host, _port: self.resolved
             )
             if words:
                 self.add_error("url", words)

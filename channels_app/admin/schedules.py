@@ -69,9 +69,12 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
         ("user", "kind"),
         "shown_text",
         ("repeats", "rule"),
-        ("start", "time_zone", "missed"),
-        ("next_time", "status", "why", "failures"),
-        ("account", "shown_chat", "session"),
+        ("start", "time_zone"),
+        ("next_time", "missed"),
+        ("status", "why"),
+        "failures",
+        ("account", "shown_chat"),
+        "session",
         ("created_at", "changed_at"),
     )
     actions = ("pause", "resume", "end")

@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldBooleanSwitchWidget
 
-from core.admin.base import ModelForm
+from core.admin.base import ChangedFieldsOnly, ModelForm
 from core.lib import encryption
 
 M = TypeVar("M", bound=Model)
@@ -25,7 +25,7 @@ class HasSecrets(Protocol):
         ...
 
 
-class KeyForm(ModelForm[M]):
+class KeyForm(ChangedFieldsOnly, ModelForm[M]):
     """A form with the fields ``key`` and ``remove_key``, for a row with ``secrets``. ``resolved``:
     the addresses of the posted host.
     """

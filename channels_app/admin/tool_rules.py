@@ -33,7 +33,7 @@ class ToolGrantAdmin(OnlyDeciders, AuditedAdmin[ToolGrant]):
     list_select_related = ("user", "session__account", "created_by")
     search_fields = ("tool", "user__username", "user__display_name")
     ordering = ("-id",)
-    fields = (("shown_tool", "person"), "place", ("until", "created_by", "created_at"))
+    fields = (("shown_tool", "person"), ("place", "until"), ("created_by", "created_at"))
     readonly_fields = ("shown_tool", "person", "place", "until", "created_by", "created_at")
     actions = ("revoke",)
 

@@ -1,5 +1,6 @@
 """Unknown requests with their decisions, sessions, and stored messages in the admin."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -75,6 +76,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         ("first_seen_at", "last_seen_at"),
         ("decided_by", "decided_at"),
         ("decided_via", "granted_user"),
+        "access_ends_at",
     )
     actions = ("approve", "approve_24h", "deny", "block", "unblock")
 
@@ -99,6 +101,10 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             return self.outcome(row)
         return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
 
+    @admin.display(description="access ends at")
+    def access_ends_at(self, row: UnknownRequest) -> datetime | None:
+        return unknown_requests.end_of(row)
+
     @admin.display(description="decision")
     def outcome(self, row: UnknownRequest) -> str:
         """Show the decision in place of the buttons, for staff that may not decide."""
@@ -122,7 +128,15 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         """Let senders who were blocked by mistake ask again."""
         assert isinstance(request.user, User)  # noqa: S101 - who may decide is one
         now = timezone.now()
-        number = unknown_requests.unblock(queryset, owner=request.user, via="admin", now=now)
+        rows = unknown_requests.unblock(queryset, owner=request.user, via="admin", now=now)
+        by = [found.pattern for row in rows if (found := patterns.of(row))]
+        number = len(rows) - len(by)
+        if by:
+            names = ", ".join(sorted({visible_line(each, 60) for each in by}))
+            text = f"{counted(len(by), 'sender')} still blocked by a pattern: {names}"
+            messages.warning(request, f"{text}. Remove it under Block patterns.")
+        if by and not number:
+            return
         text = f"{counted(number, 'sender')} unblocked: you are asked with the next message."
         messages.success(request, text)
 

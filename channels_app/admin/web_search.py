@@ -117,7 +117,8 @@ class SearchProviderForm(KeyForm[SearchProvider]):
 
     def check_address(self, data: dict[str, Any]) -> None:
         """Add an error for an address that is none, or that is not allowed."""
-        values = {name: data.get(name) or type(default)() for name, default in OWN.items()}
+        will = self.as_stored(data)
+        values = {name: will.get(name) or type(default)() for name, default in OWN.items()}
         info = replace(catalogue.search_info(self.instance), **values)
         wrong = services.problem_of_address(info) or problem(
             info.base_url, private=info.allow_private, resolve=lambda _host, _port: self.resolved

@@ -90,6 +90,7 @@ def last_week() -> dict[str, Any]:
     used = usage_reports.sums((), since=first, until=last).get((), Used())
     since = timezone.now() - timedelta(days=WEEK_DAYS)
     return {
+        "since": str(since),
         "first": first.isoformat(),
         "last": last.isoformat(),
         "failed": RunFailure.objects.filter(at__gte=since).count(),

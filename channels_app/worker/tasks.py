@@ -40,8 +40,10 @@ def begin(sender: object, **_: object) -> None:
 
 @worker_shutting_down.connect
 def end(**_: object) -> None:
-    """Release claimed jobs and runs at a clean stop."""
-    for each in (starter, runner):
+    """Release claimed jobs and runs at a clean stop, at the same time: `up` waits 7 s for both."""
+    if starter.cache_info().currsize:
+        starter().leave()
+    for each in (runner, starter):
         if each.cache_info().currsize:
             each().stop()
 

@@ -9,6 +9,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.defaultfilters import filesizeformat
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
@@ -216,7 +217,8 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         ("shown_sender", "shown_sender_name"),
         ("shown_chat", "shown_thread"),
         ("state", "note"),
-        ("session", "run", "user"),
+        ("session", "run"),
+        "user",
         "shown_text",
         "received_at",
     )
@@ -296,9 +298,8 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
         "shown_name",
         "user",
         "content_type",
-        "size",
+        "shown_size",
         "opens",
-        "expires_at",
         "created_at",
     )
     list_filter = (
@@ -320,11 +321,17 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
     ordering = ("-id",)
     actions = ("take_back",)
     fields = (
-        ("shown_name", "content_type", "size", "origin"),
-        ("user", "session", "run"),
-        ("expires_at", "revoked_at", "opens"),
+        "shown_name",
+        ("content_type", "shown_size"),
+        ("user", "origin"),
+        ("session", "run"),
+        ("revoked_at", "opens"),
         "sha256",
     )
+
+    @admin.display(description="size", ordering="size")
+    def shown_size(self, file: StoredFile) -> str:
+        return filesizeformat(file.size)
 
     @admin.action(description="Revoke links", permissions=["act"])
     def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
@@ -361,8 +368,10 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     ordering = ("-id",)
     actions = ("cancel",)
     fields = (
-        ("run", "tool", "shown_plugin"),
-        ("state", "percent", "attempt"),
+        "run",
+        ("tool", "shown_plugin"),
+        ("state", "attempt"),
+        "percent",
         "shown_message",
         "shown_error",
         ("created_at", "finished_at"),

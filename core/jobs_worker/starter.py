@@ -103,6 +103,7 @@ class Starter:
         self._beat_at = self._begin_at = 0.0
         self._stopping = False
         self._woken = threading.Event()
+        self._stop_by = 0.0
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
@@ -113,11 +114,17 @@ class Starter:
         """Look for a queued job now."""
         self._woken.set()
 
-    def stop(self) -> None:
-        """Kill the processes and put their jobs back into the queue, within STOP_SECONDS."""
+    def leave(self) -> None:
+        """Let the thread kill the processes and put their jobs back into the queue."""
         self._stopping = True
+        self._stop_by = time.monotonic() + STOP_SECONDS
         self.wake()
-        self._thread.join(STOP_SECONDS)
+
+    def stop(self) -> None:
+        """Wait until the thread has left, at most STOP_SECONDS from the first :meth:`leave`."""
+        if not self._stopping:
+            self.leave()
+        self._thread.join(max(0.0, self._stop_by - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stopping:

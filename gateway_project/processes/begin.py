@@ -1,7 +1,9 @@
 """The start of each process: refuse a database of newer code, and log one line."""
 
 import logging
+import os
 import resource
+import signal
 import sys
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -27,6 +29,7 @@ def begin(name: str, **more: object) -> None:
     database that does not answer yet, or is older, the process starts and waits.
     """
     allow_many_files()
+    stop_at_hang_up()
     with garbage.held():
         django.setup()
     from core.database import schema_version  # noqa: PLC0415 - needs the line above
@@ -60,6 +63,12 @@ def allow_many_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < most:
         with suppress(ValueError):  # macOS has a limit below an infinite one
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def stop_at_hang_up() -> None:
+    """Stop at SIGHUP as at SIGTERM, as `up` does; it stays ignored under nohup."""
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def described(name: str, **more: object) -> str:

@@ -9,6 +9,7 @@ database. The worker is built without Celery's command line, which would import 
 
 import logging
 import os
+import signal
 import sys
 import time
 import warnings
@@ -16,9 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from celery import Celery
+from celery.apps import worker as celery_worker
 from celery.exceptions import SecurityWarning
 from celery.signals import worker_ready
-from celery.worker import state
+from celery.worker import WorkController, state
 
 from core.lib import tracing
 from gateway_project.processes import begin, garbage, ready
@@ -37,6 +39,15 @@ LEAN = {
     "pool_cls": "threads",
     "concurrency": 1,
 }
+
+
+class Worker(celery_worker.Worker):
+    """Celery's worker, without its restart at SIGHUP, which leaves runs and jobs claimed."""
+
+    def install_platform_tweaks(self, worker: WorkController) -> None:
+        ours = signal.getsignal(signal.SIGHUP)
+        super().install_platform_tweaks(worker)
+        signal.signal(signal.SIGHUP, ours)
 
 
 def options(queues: Sequence[str]) -> dict[str, Any]:
@@ -99,7 +110,7 @@ def main(*queues: str) -> int:
 def work(app: Celery, queues: Sequence[str]) -> int:
     """Let a worker take messages until SIGTERM. Returns its exit code."""
     while True:
-        worker = app.Worker(**options(queues))
+        worker = Worker(app=app, **options(queues))
         worker.start()
         if not worker.exitcode or is_stopping():
             return int(worker.exitcode or 0)

@@ -69,6 +69,7 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
         f"rm -f {shlex.quote(str(script))} {shlex.quote(str(put_aside(folder)))}",
         "sync",
         f"rm -f {shlex.quote(str(copied))}",
+        f'[ -n "${holding.IS_HELD}" ] || echo "Latchkey {version} is back. Start the gateway."',
         "",
     ]
     scratch.write_text("\n".join(text), encoding="utf-8")

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -373,7 +374,12 @@ def test_the_dashboard_says_how_the_last_week_was(owner_client: Client, run: Run
     html = shown()
     assert ">1,200 tokens<" in html
     assert f"?first={today - timedelta(days=6)}&amp;last={today}" in html
-    assert re.search(r'state__exact=failed">Failed answers</a><span [^>]*>1<', html)
+    link = re.search(r'href="([^"]+=failed[^"]+)">Failed answers</a><span [^>]*>1<', html)
+    assert link is not None
+    Run.objects.filter(pk=run.pk).update(state="failed")
+    assert run.public_id in page(owner_client, unescape(link[1]))
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(days=8))
+    assert run.public_id not in page(owner_client, unescape(link[1]))
     ModelCall.objects.filter(pk=call.pk).update(cost=2_500_000_000)
     RunFailure.objects.update(at=timezone.now() - timedelta(days=8))
     html = shown()
@@ -441,7 +447,10 @@ def test_staff_see_no_button_whose_press_would_be_refused(
     account = reverse("admin:core_channelaccount_change", args=[request_row.account_id])
     client.force_login(staff)
     assert 'value="approve"' not in page(client, REQUESTS)
-    assert "Test the connection" not in page(client, account)
+    shown = page(client, account)
+    assert "Test the connection" not in shown
+    assert "Secrets that are set" in shown
+    assert "Bot token" not in shown  # it looked as if none was set
     client.force_login(owner)
     assert 'value="approve"' in page(client, REQUESTS)
     assert "Test the connection" in page(client, account)
@@ -526,6 +535,7 @@ def test_a6_approve_on_the_page_of_a_request_as_an_existing_user(
     assert identity.user == ann
     assert identity.expires_at is not None
     assert identity.expires_at - timezone.now() < timedelta(hours=24)
+    assert "Access ends at" in page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
 
 
 @pytest.mark.parametrize(
@@ -560,6 +570,18 @@ def test_a6_a_sender_blocked_by_mistake_may_ask_again(
         assert unknown_requests.record(again, now=timezone.now()).state == state
     assert "0 senders unblocked" in answer.content.decode()
     assert AuditEntry.objects.filter(action="request.unblock").count() == 1
+
+
+def test_a6_unblocking_names_the_pattern_that_still_blocks(
+    owner_client: Client, request_row: UnknownRequest
+) -> None:
+    """[A6] It was said that the owner is asked with the next message, and nothing came."""
+    BlockPattern.objects.create(pattern=f"{request_row.sender[:2]}*")
+    UnknownRequest.objects.update(state="blocked")
+    data = {"action": "unblock", "_selected_action": [str(request_row.pk)]}
+    html = owner_client.post(REQUESTS, data, follow=True).content.decode()
+    assert f"1 sender still blocked by a pattern: {request_row.sender[:2]}*" in html
+    assert "you are asked" not in html
 
 
 def test_a6_a_decision_is_a_post_with_a_verdict(

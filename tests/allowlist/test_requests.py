@@ -250,7 +250,10 @@ def test_a6_approve_24h_expires_and_the_next_request_is_of_the_same_user(
     tomorrow = now + timedelta(hours=24)
     first = record_request(telegram, now)
     verdict = decide(first, "approve_24h", owner, now, replays)
-    assert verdict.standing.endswith(f" The approval ends at {tomorrow:%Y-%m-%d %H:%M} UTC.")
+    end = f" The approval ends at {tomorrow:%Y-%m-%d %H:%M} UTC."
+    assert verdict.standing.endswith(end)
+    late = decide(first, "deny", owner, now, replays)
+    assert (late.first, late.text.endswith(end)) == (False, True)
     person = allowed(telegram, "41", tomorrow - timedelta(seconds=1))
     assert person is not None
     assert allowed(telegram, "41", tomorrow) is None

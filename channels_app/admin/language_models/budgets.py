@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin.language_models import keys
-from core.admin.base import ExtraContext, ModelForm, badge, visible_line
+from core.admin.base import ChangedFieldsOnly, ExtraContext, ModelForm, badge, visible_line
 from core.conversations import budget_words, budgets
 from core.lib import money
 from core.lib.read_once import read_once
@@ -31,7 +31,7 @@ MOST = 2**63 - 1
 MOST_PEOPLE = 50
 
 
-class BudgetForm(ModelForm[Budget]):
+class BudgetForm(ChangedFieldsOnly, ModelForm[Budget]):
     """Enter the limit in dollars for money, else as a whole number."""
 
     key_id = keys.KeyField(label="API key", help_text="All that is asked with it.")
@@ -69,14 +69,17 @@ class BudgetForm(ModelForm[Budget]):
         if data.get("each_person") and data.get("user"):
             words = "A budget of one person is this person's already."
             self.add_error("each_person", words)
-        unit = data.get("unit") or self.instance.unit
-        if "amount" in data:
-            limit, words = limit_of(data["amount"], unit)
-            if words:
-                self.add_error("amount", words)
-            else:
-                self.instance.limit = limit
+        if "amount" in data and {"amount", "unit"} & set(self.changed_data):
+            self.set_limit(data["amount"], data.get("unit") or self.instance.unit)
         return data
+
+    def set_limit(self, amount: Decimal, unit: str) -> None:
+        """Set the limit and its unit, as the page shows them beside each other."""
+        limit, words = limit_of(amount, unit)
+        if words:
+            self.add_error("amount", words)
+        else:
+            self.instance.limit, self.instance.unit = limit, unit
 
 
 def limit_of(amount: Decimal, unit: str) -> tuple[int, str]:

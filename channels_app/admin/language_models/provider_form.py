@@ -88,7 +88,8 @@ class ProviderForm(KeyForm[ModelProvider]):
     def problems(self, data: dict[str, Any]) -> dict[str, str]:
         """Return what is wrong with the provider as it would be stored, by field."""
         kind = self.text.kind if self.text is not None else self.instance.kind
-        values = {name: data[name] for name in SETTINGS if data.get(name) is not None}
+        will = self.as_stored(data)
+        values = {name: will[name] for name in SETTINGS if will.get(name) is not None}
         info = replace(catalogue.provider_info(self.instance), kind=kind, **values)
         key = self.key_after(data)
         found = vendors.problems(info, key, resolve=lambda _host, _port: self.resolved)

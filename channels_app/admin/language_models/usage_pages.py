@@ -97,7 +97,12 @@ class Row:
 def row_of(name: str, total: Used, *, width: int = 0) -> Row:
     """Return the line of a sum."""
     counts = (total.tokens, total.calls, total.failed, total.estimated)
-    return Row(name, width, money.shown(total.cost), *(f"{each:,}" for each in counts))
+    return Row(name, width, price(total.cost), *(f"{each:,}" for each in counts))
+
+
+def price(cost: int) -> str:
+    """Return a cost in dollars; a dash where no price is known, or it is zero."""
+    return money.shown(cost) if cost else "–"
 
 
 def today() -> date:
@@ -194,9 +199,11 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
     list_before_template = "language_models/calls_above.html"
     pages = {"usage": "usage/", "csv": "usage/csv/"}
     fields = (
-        ("created_at", "day", "purpose"),
-        ("user", "run", "attempt"),
-        ("shown_model", "price", "estimated"),
+        ("created_at", "day"),
+        ("user", "purpose"),
+        ("run", "attempt"),
+        "shown_model",
+        ("price", "estimated"),
         ("prompt_tokens", "cached_tokens"),
         ("completion_tokens", "reasoning_tokens"),
         ("state", "failure"),
@@ -204,7 +211,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
 
     @admin.display(description="cost", ordering="cost")
     def price(self, call: ModelCall) -> str:
-        return money.shown(call.cost) + ("\u00a0(estimated)" if call.estimated else "")
+        return price(call.cost) + ("\u00a0(estimated)" if call.estimated else "")
 
     @admin.display(description="outcome", ordering="failure")
     def outcome(self, call: ModelCall) -> Any:

@@ -1,10 +1,13 @@
 """Fixtures of the tests of the admin's pages for models."""
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
@@ -55,6 +58,13 @@ def page(model: type[Any], pk: int | None = None) -> str:
     """Return the address of the page of a row, or of a new one."""
     name = f"admin:core_{model._meta.model_name}"
     return reverse(f"{name}_add") if pk is None else reverse(f"{name}_change", args=[pk])
+
+
+def opened(browser: Client, row: Model) -> dict[str, str]:
+    """Return what a browser sends back for a page, with the values that it was opened with."""
+    answer = browser.get(page(type(row), row.pk))
+    found = re.findall(r'name="(initial-[a-z_]+)" value="([^"]*)"', answer.content.decode())
+    return {**shown_fields(answer), **{name: unescape(value) for name, value in found}}
 
 
 @pytest.fixture(autouse=True)

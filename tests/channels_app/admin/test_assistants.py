@@ -27,7 +27,7 @@ from core.models import (
 )
 from core.providers import catalogue
 from core.tools import registry
-from tests.channels_app.admin.conftest import errors_of, messages_of, page, shown_fields
+from tests.channels_app.admin.conftest import errors_of, messages_of, opened, page, shown_fields
 
 pytestmark = pytest.mark.django_db
 
@@ -81,13 +81,6 @@ def key(ann: User) -> ApiKey:
 def fields_of(browser: Client, row: Assistant) -> dict[str, Any]:
     """Return what a browser sends back for an assistant's page."""
     return shown_fields(browser.get(page(Assistant, row.pk)))
-
-
-def opened(browser: Client, row: Assistant | LanguageModel) -> dict[str, str]:
-    """Return what a browser sends back for a page, with the values that it was opened with."""
-    answer = browser.get(page(type(row), row.pk))
-    found = re.findall(r'name="(initial-[a-z_]+)" value="([^"]*)"', answer.content.decode())
-    return {**shown_fields(answer), **{name: unescape(value) for name, value in found}}
 
 
 def test_an_old_page_takes_back_nothing_that_it_does_not_change(

@@ -13,7 +13,7 @@ from core.conversations import budgets
 from core.lib import money
 from core.models import Assistant, Budget, BudgetPeriod, ChannelAccount, User
 from core.providers import catalogue
-from tests.channels_app.admin.conftest import errors_of, page, shown_fields
+from tests.channels_app.admin.conftest import errors_of, opened, page, shown_fields
 
 pytestmark = pytest.mark.django_db
 
@@ -114,6 +114,19 @@ def test_targets_of_every_kind(
     for words in ("everyone, one limit", "Ann", "laptop (Ann)", "telegram/main", "each person on"):
         assert words in listed
     assert key.digest not in listed
+
+
+def test_an_old_page_takes_back_nothing_that_it_does_not_change(browser: Client) -> None:
+    """Saved in a second tab, it set the limit of then. A limit and its unit are changed at once."""
+    row = Budget.objects.create(limit=5_000_000_000)
+    sent = opened(browser, row)
+    Budget.objects.filter(pk=row.pk).update(limit=9_000, unit="tokens", enabled=False)
+    browser.post(page(Budget, row.pk), {**sent, "period": "day"})
+    row.refresh_from_db()
+    assert (row.period, row.limit, row.unit, row.enabled) == ("day", 9_000, "tokens", False)
+    browser.post(page(Budget, row.pk), {**sent, "amount": "7"})
+    row.refresh_from_db()
+    assert (row.period, row.limit, row.unit) == ("day", 7_000_000_000, "money")
 
 
 def test_the_target_stays_and_the_unit_may_change(browser: Client, ann: User) -> None:

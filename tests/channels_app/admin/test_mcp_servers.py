@@ -13,8 +13,9 @@ from django.urls import reverse
 
 from allowlist.models import AuditEntry
 from channels_app.admin import tool_calls, tool_rules
+from core.lib import encryption
 from core.models import McpServer, McpTool, User
-from tests.channels_app.admin.conftest import KEY, errors_of, messages_of, page
+from tests.channels_app.admin.conftest import KEY, errors_of, messages_of, opened, page
 from tests.core.tools.mcp.malicious_mcp import MaliciousMcp, running, tool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hosts")]
@@ -60,6 +61,23 @@ def shown_tools(browser: Client, row: McpServer) -> dict[str, str]:
     on = re.findall(r'type="checkbox" name="(on-[0-9]+)" checked', content)
     asks = re.findall(r'name="(ask-[0-9]+)".*?value="([a-z]+)" selected', content, re.DOTALL)
     return {**dict(hidden), **dict.fromkeys(on, "on"), **dict(asks)}
+
+
+def test_an_old_page_takes_back_nothing_that_it_does_not_change(browser: Client) -> None:
+    """Nor is the secret of a client lost, whose id the page does not change."""
+    secrets = encryption.encrypt({"client_secret": "hidden"})
+    row = McpServer.objects.create(
+        name="Shed", slug="shed", url=GOOD["url"], client_id="me", secrets=secrets
+    )
+    sent = opened(browser, row)
+    people = [User.objects.create(username="ann")]
+    row.people.set(people)
+    McpServer.objects.filter(pk=row.pk).update(url="https://api.example.com/new", seconds=9)
+    browser.post(page(McpServer, row.pk), {**sent, "name": "Hut", "enabled": ""})
+    row.refresh_from_db()
+    assert (row.name, row.enabled, row.seconds) == ("Hut", False, 9)
+    assert (row.url, list(row.people.all())) == ("https://api.example.com/new", people)
+    assert row.open_secrets() == {"client_secret": "hidden"}
 
 
 @pytest.mark.parametrize(

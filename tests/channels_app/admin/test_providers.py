@@ -17,7 +17,15 @@ from core.providers import catalogue
 from core.providers.base import ProviderError
 from core.providers.examine import Examination
 from core.providers.listing import ListedModel
-from tests.channels_app.admin.conftest import KEY, Asked, errors_of, messages_of, page, shown_fields
+from tests.channels_app.admin.conftest import (
+    KEY,
+    Asked,
+    errors_of,
+    messages_of,
+    opened,
+    page,
+    shown_fields,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hosts", "asked")]
 
@@ -37,6 +45,21 @@ def add(browser: Client, kind: str = KIND, **changed: str) -> Any:
     """Post a new provider; a value of None leaves a field out."""
     fields = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
     return browser.post(f"{page(ModelProvider)}?kind={kind}", fields)
+
+
+def test_an_old_page_takes_back_nothing_that_it_does_not_change(
+    browser: Client, provider: ModelProvider
+) -> None:
+    """Saved in a second tab, it sent the key to the address of then."""
+    sent = opened(browser, provider)
+    now: dict[str, Any] = {"base_url": "https://api.example.com/v2", "enabled": False}
+    ModelProvider.objects.filter(pk=provider.pk).update(**now, concurrency=3)
+    browser.post(page(ModelProvider, provider.pk), {**sent, "name": "Hut", "key": KEY})
+    provider.refresh_from_db()
+    assert (provider.name, provider.base_url) == ("Hut", "https://api.example.com/v2")
+    assert (provider.enabled, provider.concurrency) == (False, 3)
+    assert provider.open_secrets() == {"key": KEY}
+    assert KEY not in str(opened(browser, provider))
 
 
 def test_the_kind_is_chosen_first_with_a_few_words_about_each(browser: Client) -> None:

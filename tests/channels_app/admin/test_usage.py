@@ -234,3 +234,11 @@ def test_usage_needs_its_permission(client: Client) -> None:
     sam.user_permissions.set(Permission.objects.filter(codename="view_modelcall"))
     for name in (PAGE, CSV):
         assert client.get(reverse(name)).status_code == 200
+
+
+def test_a_price_that_is_not_known_is_no_zero(browser: Client) -> None:
+    called(cost=0)
+    html = browser.get(reverse(PAGE)).content.decode()
+    assert "no price is known" in html
+    assert "$0.00" not in html
+    assert "$0.00" not in browser.get(reverse("admin:core_modelcall_changelist")).content.decode()

@@ -8,6 +8,7 @@ from django.test import Client
 
 from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, Delivery, InboundMessage, StoredFile, User
+from tests.channels_app.admin.conftest import opened
 from tests.channels_app.running import until
 from tests.channels_app.telegram.local import Local
 from tests.channels_app.telegram.people import Params, message, number, person
@@ -309,3 +310,22 @@ def test_an_album_is_answered_once(runner: Runner, local: Local) -> None:
     (text,) = local.texts(556)
     assert text.count("[image message received]") == 3
     assert text.count("three cats") == 1
+
+
+def test_an_old_page_takes_back_nothing_that_it_does_not_change(browser: Client) -> None:
+    """Saved in a second tab, it enabled the account again, with the settings of then."""
+    fields = {"field_token": TOKEN, "field_mode": "polling", "field_denied_reply": "Not today."}
+    assert save(browser, None, config='{"a": 1, "b": 2}', **fields) == ""
+    row = ChannelAccount.objects.get(channel="telegram")
+    sent = opened(browser, row)
+    assert sent["initial-config"] == '{"a": 1, "b": 2}'
+    now = {"mode": "webhook", "denied_reply": "Never.", "a": 3}
+    ChannelAccount.objects.filter(pk=row.pk).update(config=now, enabled=False)
+    assert save(browser, row, **{**sent, "name": "other", "field_denied_reply": "Later."}) == ""
+    row.refresh_from_db()
+    assert (row.name, row.enabled) == ("other", False)
+    assert row.config == {"mode": "webhook", "denied_reply": "Later.", "a": 3}
+    assert save(browser, row, **{**sent, "name": "other", "config": '{"b": 4}'}) == ""
+    row.refresh_from_db()
+    assert row.config == {"mode": "webhook", "denied_reply": "Later.", "b": 4}
+    assert row.open_secrets()["token"] == TOKEN

@@ -1,6 +1,8 @@
 """The tasks: the work that a wake-up starts."""
 
+from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -42,3 +44,23 @@ def test_a_wake_up_for_a_job_makes_the_starter_look(monkeypatch: pytest.MonkeyPa
     tasks.wake_job(row_id=7, more="of a later version")
     assert len(calls) == 1
     assert tasks.wake_job.name == wakeups.JOB
+
+
+def test_a_stop_ends_jobs_while_runs_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other they could need longer than `up` waits."""
+    calls: list[str] = []
+
+    def process(name: str) -> Any:
+        made = SimpleNamespace(
+            leave=lambda: calls.append(f"{name} leaves"), stop=lambda: calls.append(f"{name} stops")
+        )
+        return cache(lambda: made)
+
+    monkeypatch.setattr(tasks, "runner", process("runner"))
+    monkeypatch.setattr(tasks, "starter", process("starter"))
+    tasks.end()
+    assert calls == []  # neither was begun
+    tasks.runner()
+    tasks.starter()
+    tasks.end()
+    assert calls == ["starter leaves", "runner stops", "starter stops"]

@@ -21,6 +21,7 @@ from core.jobs_worker.process import ENDED_WELL, FAILED, NOT_NOW, OUT_OF_MEMORY
 from core.jobs_worker.work import TOO_MUCH_MEMORY
 from core.models import Job, Run
 from core.signals import wakeups
+from tests.gateway_project.processes.ups import is_living, living
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -83,14 +84,12 @@ def comes(job: Job, **expected: Any) -> None:
 
 def is_alive(pid: int) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return is_living(psutil.Process(pid))
     return False
 
 
 def are_gone(processes: list[psutil.Process]) -> bool:
-    return not any(
-        each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes
-    )
+    return not living(processes)
 
 
 def test_l2_places_are_filled_without_wake_ups_and_again_when_a_job_ends(

@@ -22,6 +22,7 @@ ON_POSTGRESQL = pytest.mark.skipif(
 def test_a_database_file_is_in_the_home_by_default() -> None:
     assert databases.settings_of("sqlite://", home=HOME)["NAME"] == str(HOME / "gateway.sqlite3")
     assert databases.settings_of("sqlite:///a%20b/c", home=HOME)["NAME"] == "/a b/c"
+    assert databases.settings_of("sqlite:////a/c", home=HOME)["NAME"] == "/a/c"
 
 
 def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:

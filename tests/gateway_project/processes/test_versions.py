@@ -92,10 +92,10 @@ command_line.main()
 """
 
 
-def starting(script: str, home: Path) -> subprocess.Popen[str]:
-    """Begin ``up`` in a script; its output is buffered."""
+def starting(script: str, home: Path, command: str = "up") -> subprocess.Popen[str]:
+    """Begin a command in a script; its output is buffered."""
     return subprocess.Popen(
-        [sys.executable, "-c", script, "up"],
+        [sys.executable, "-c", script, command],
         cwd=BASE_DIR,
         env={**os.environ, "GATEWAY_HOME": str(home), "PYTHONUNBUFFERED": ""},
         stdout=subprocess.PIPE,
@@ -104,9 +104,12 @@ def starting(script: str, home: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["up", "migrate"])
+def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(
+    command: str, tmp_path: Path
+) -> None:
     """Migrations make and forget many models: the first Ctrl-C of a first start was lost there."""
-    with starting(LOSING, tmp_path) as running:
+    with starting(LOSING, tmp_path, command) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "busy\n"
         running.send_signal(signal.SIGINT)

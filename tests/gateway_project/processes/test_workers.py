@@ -1,14 +1,18 @@
 """The Celery workers carry no more than they need."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from celery import Celery
 
-from gateway_project.processes import workers
+from gateway_project.processes import begin, workers
 
 PAGES = ("rest_framework", "drf_spectacular", "unfold", "django.contrib.admin", "twisted")
+FIXED = (signal.SIGKILL, signal.SIGSTOP)
 HEAVY = (*PAGES, "pptx", "lxml", "PIL", "pypdfium2", "psycopg")
 LOAD = (
     "import sys; from gateway_project.processes import workers; import django; "
@@ -42,3 +46,36 @@ def test_one_light_thread_takes_the_wake_ups_of_all_queues(queues: tuple[str, ..
     options = workers.options(queues)
     assert (options["pool_cls"], options["concurrency"]) == ("threads", 1)
     assert options["queues"] == list(queues)
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Give the handlers of signals back."""
+    kept = {each: signal.getsignal(each) for each in signal.valid_signals() if each not in FIXED}
+    yield
+    for number, handler in kept.items():
+        if handler is not None:
+            signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+def test_a_worker_stops_at_sighup_as_at_sigterm() -> None:
+    """Celery starts itself again, without the end of ours: runs waited for the end of a lease."""
+    worker = object.__new__(workers.Worker)
+    vars(worker).update(app=Celery(), _isatty=False)
+    heard: list[int] = []
+    begin.stop_at_hang_up()
+    worker.install_platform_tweaks(worker)
+    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert heard == [signal.SIGTERM]
+
+
+@pytest.mark.usefixtures("signals")
+def test_a_worker_under_nohup_goes_on_at_sighup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    begin.stop_at_hang_up()
+    worker = object.__new__(workers.Worker)
+    vars(worker).update(app=Celery(), _isatty=False)
+    worker.install_platform_tweaks(worker)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -313,7 +313,9 @@ def test_x17_a_version_that_people_have_written_to_stays_and_can_be_undone(
     assert f"`sh {script}` brings the old version back" in " ".join(updater.tail().split())
     assert installed.version() == "0.2.0"
     installed.up.process.stop(seconds=15)
-    subprocess.run(["/bin/sh", str(script)], check=True, env=installed.up.env, timeout=120)
+    command, env = ["/bin/sh", str(script)], installed.up.env
+    said = subprocess.run(command, check=True, env=env, timeout=120, stdout=subprocess.PIPE)
+    assert said.stdout.decode() == f"Latchkey {VERSION} is back. Start the gateway.\n"
     installed.up.start()
     installed.is_old()
 
