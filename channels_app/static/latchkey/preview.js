@@ -25,9 +25,13 @@ const FOLDED = "</?details(?: open)?>(?=\\s*(?:<summary>|\\n|$))\\n?";
 const ALERT = /^\[!(note|tip|important|warning|caution)\]/i;
 const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;
 const CLOSES = `(?<!${LETTER}\\*+(?=${LETTER}))`;
+// The whole rules are in core/markdown/footnotes.py and words.py.
+const NOTE = "(?<=(?:^|\\n))\\[\\^(?<note>\\d{1,3})\\]:|(?<=\\S)\\[\\^(?<mark>\\d{1,3})\\]";
+const INDEX = "(?<=[A-Za-z0-9_\\]])\\[[\\w.'\"]{1,40}\\](?=\\((?!www\\.|[^\\s()]{0,200}[/:#@]))";
 const INLINE = new RegExp(
   [
-    `(?<literal>${DUNDER}|(?<=\\.)__[a-zA-Z]\\w*?__(?!\\w)|(?<=[${SPACED}])\`(?=[${SPACED}]))`,
+    NOTE,
+    `(?<literal>${INDEX}|${DUNDER}|(?<=\\.)__[a-zA-Z]\\w*?__(?!\\w)|(?<=[${SPACED}])\`(?=[${SPACED}]))`,
     "(?<ticks>`+)(?<code>(?:[^`]|(?!\\k<ticks>)`)+?)\\k<ticks>(?!`)",
     `${OPENS}\\*\\*(?=\\S)(?<strong>[^]*?[^\\s*]\\**?)\\*\\*${CLOSES}`,
     "(?<!\\w)__(?=\\S)(?<strong2>[^]*?\\S)__(?!\\w)",
@@ -94,6 +98,8 @@ export function parseInline(text, depth = 0) {
 function piece(found, depth) {
   const inside = (text) => parseInline(text, depth + 1);
   if (found.literal !== undefined) return { type: "text", text: found.literal };
+  const number = found.note ?? found.mark;
+  if (number !== undefined) return { type: "sup", text: number, children: [{ type: "text", text: number }] };
   if (found.code !== undefined) return { type: "code", text: trimmedCode(found.code) };
   if (found.escaped !== undefined) return { type: "text", text: found.escaped };
   if (found.label !== undefined) return { type: "link", children: inside(found.label) };

@@ -48,6 +48,11 @@ test("table cells are split and aligned", () => {
   assert.deepEqual(table.rows, [["1", "x | y", "3"]]);
 });
 
+test("footnotes are raised, an index before brackets stays", () => {
+  assert.equal(inline("Salt[^1], [^a-z]\n[^1]: sea"), "Salt<sup>1</>, [^a-z]\n<sup>1</> sea");
+  assert.equal(inline("fns[0](e.data)"), "fns[0](e.data)");
+});
+
 test("inline marks", () => {
   assert.equal(inline("a **b** *c* `d` ~~e~~ __f__ _g_"), "a <strong>b</> <em>c</> <code>d</> <del>e</> <strong>f</> <em>g</>");
   assert.equal(inline("**Volume:** 10*20*30, 2**10 and 2**16, un*b*c"), "<strong>Volume:</> 10*20*30, 2**10 and 2**16, un*b*c");
