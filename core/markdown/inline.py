@@ -19,7 +19,7 @@ from .destinations import destination
 from .emphasis import Mark, Run, Runs
 from .scripts import shifted_letters, signs, written
 from .spans import Inline, Kind, Span
-from .tags import BLOCK_NAMES, INLINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
+from .tags import INLINE_NAMES, LINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
 from .words import Literals, apostrophe, end_of_run, index_end
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
@@ -322,7 +322,7 @@ class Scanner:
 
     def _close_tag(self, first: int, opening: Tag, number: int) -> None:
         self.fragments[first] = self.fragments[number] = ""
-        if opening.name in BLOCK_NAMES:  # as in the cell of a table
+        if opening.name in LINE_NAMES:  # as in the cell of a table
             self.fragments[first] = "• " if opening.name == "li" else ""
             self.fragments[number] = "\n"
         if opening.address:

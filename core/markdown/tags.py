@@ -18,15 +18,16 @@ INLINE_NAMES = names(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i ins kbd label mark q s "
     "samp small span strike strong sub sup time tt tg-spoiler u var"
 )
-BLOCK_NAMES = names(
+_BLOCK_NAMES = names(
     "address article aside audio blockquote body caption center colgroup dd details dialog dir div "
     "dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
     "html iframe legend li main menu nav ol optgroup option p picture pre section select summary "
     "svg table tbody td template textarea tfoot th thead title tr ul video"
 )
+LINE_NAMES = names("dd div dt li p summary tr")
 _VOID_NAMES = names("br col hr img input link meta source wbr")
 _HIDDEN_NAMES = names("script style")
-_KNOWN = INLINE_NAMES | BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
+_KNOWN = INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
 
 STYLES: dict[str, Kind] = {
     "b": "bold", "strong": "bold", "i": "italic", "em": "italic", "u": "underline",
@@ -172,12 +173,12 @@ class _Page:
             self.write(tag.value)
         elif tag.name == "a":
             self._anchor(tag)
-        elif (tag.name in STYLES or tag.name in SCRIPTS) and tag.name not in BLOCK_NAMES:
+        elif (tag.name in STYLES or tag.name in SCRIPTS) and tag.name not in _BLOCK_NAMES:
             self._style(tag)
         elif tag.name in ("td", "th"):
             if tag.role == "open" and self.parts and not self.parts[-1].endswith("\n"):
                 self.write(" ")
-        elif tag.name in BLOCK_NAMES or tag.name in ("br", "hr"):
+        elif tag.name in _BLOCK_NAMES or tag.name in ("br", "hr"):
             self._block(tag)
 
     def _anchor(self, tag: Tag) -> None:

@@ -25,13 +25,12 @@ const FOLDED = "</?details(?: open)?>(?=\\s*(?:<summary>|\\n|$))\\n?";
 const ALERT = /^\[!(note|tip|important|warning|caution)\]/i;
 const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;
 const CLOSES = `(?<!${LETTER}\\*+(?=${LETTER}))`;
-// The whole rules are in core/markdown/footnotes.py and words.py.
+// The whole rule is in core/markdown/footnotes.py.
 const NOTE = "(?<=(?:^|\\n))\\[\\^(?<note>\\d{1,3})\\]:|(?<=\\S)\\[\\^(?<mark>\\d{1,3})\\]";
-const INDEX = "(?<=[A-Za-z0-9_\\]])\\[[\\w.'\"]{1,40}\\](?=\\((?!www\\.|[^\\s()]{0,200}[/:#@]))";
 const INLINE = new RegExp(
   [
     NOTE,
-    `(?<literal>${INDEX}|${DUNDER}|(?<=\\.)__[a-zA-Z]\\w*?__(?!\\w)|(?<=[${SPACED}])\`(?=[${SPACED}]))`,
+    `(?<literal>${DUNDER}|(?<=\\.)__[a-zA-Z]\\w*?__(?!\\w)|(?<=[${SPACED}])\`(?=[${SPACED}]))`,
     "(?<ticks>`+)(?<code>(?:[^`]|(?!\\k<ticks>)`)+?)\\k<ticks>(?!`)",
     `${OPENS}\\*\\*(?=\\S)(?<strong>[^]*?[^\\s*]\\**?)\\*\\*${CLOSES}`,
     "(?<!\\w)__(?=\\S)(?<strong2>[^]*?\\S)__(?!\\w)",
