@@ -35,7 +35,7 @@ CHARSETS = {128: "cp932", 129: "cp949", 134: "gb18030", 136: "big5", 161: "cp125
 @dataclass(frozen=True, slots=True)
 class State:
     """The settings of a group. ``fallback``: how many characters follow one of Unicode, for
-    programs that know none. ``is_deleted``: what a tracked change has taken out.
+    programs that know none. ``is_deleted``: a tracked change has taken it out.
     """
 
     is_hidden: bool = False

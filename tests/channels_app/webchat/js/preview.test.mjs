@@ -49,7 +49,7 @@ test("table cells are split and aligned", () => {
 });
 
 test("footnotes are raised", () => {
-  assert.equal(inline("Salt[^1], [^a-z]\n[^1]: sea"), "Salt<sup>1</>, [^a-z]\n<sup>1</> sea");
+  assert.equal(inline("Salt[^1], [^a-z]\n[^1]: sea"), "Salt<sup>1</>, [^a-z]\n<sup>1</>: sea");
 });
 
 test("inline marks", () => {
