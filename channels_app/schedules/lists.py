@@ -31,6 +31,7 @@ PAUSED = {
 }
 NOT_YOURS = "These reminders belong to somebody else."
 MORE = "… {0} more"
+MOST_UNSENT = 10  # lists that are looked at for one that was sent
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
 MOST_CHARACTERS = 3500  # of a list: within the limit of each platform
 
@@ -131,24 +132,32 @@ def obey(
 
 
 def had_another(session: ChatSession, number: int, rows: list[Schedule], user: User) -> bool:
-    """Return whether the last list in a conversation had another schedule under a number than
-    ``rows``: they change places as their times pass, and what is deleted does not come back. Of
-    several with the same text it is the one whose line is the same.
+    """Return whether the last list that was shown in a conversation had another schedule under a
+    number than ``rows``: they change places as their times pass, and what is deleted does not come
+    back. Of several with the same text it is the one whose line is the same.
     """
     asked = InboundMessage.objects.filter(session=session, note=NOTE).select_related("run")
-    last = asked.order_by("-id").first()
-    if last is None:
-        return False
-    delivery = Delivery.objects.filter(dedupe_key=f"command:{last.pk}").first()
-    text = delivery.payload.get("text") if delivery is not None else None
-    if text is None and last.run is not None:
-        text = last.run.result.get("text")
-    lines = numbered(str(text or ""))
+    latest = asked.order_by("-id")[:MOST_UNSENT]
+    shown = next((text for text in map(text_of_answer, latest) if text is not None), None)
+    if shown is None:
+        return bool(latest)
+    lines = numbered(shown)
     chosen, head = rows[number - 1], head_of(rows[number - 1])
     alike = [each for each in lines.values() if each.startswith(head)]
     is_alone = len(alike) < 2 and [*map(head_of, rows)].count(head) == 1
     same = head if is_alone else line_of(chosen, user)
     return number in lines and not lines[number].startswith(same)
+
+
+def text_of_answer(message: InboundMessage) -> str | None:
+    """Return the list that answered a message; None where it has not been sent yet."""
+    delivery = Delivery.objects.filter(dedupe_key=f"command:{message.pk}").first()
+    if delivery is not None and delivery.state in outbox.OPEN:
+        return None
+    text = delivery.payload.get("text") if delivery is not None else None
+    if text is None and message.run is not None:
+        text = message.run.result.get("text")
+    return str(text or "")
 
 
 def numbered(text: str) -> dict[int, str]:

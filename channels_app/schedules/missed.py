@@ -1,4 +1,4 @@
-"""Occurrences that were due while the gateway was off, and the words with which they come."""
+"""Occurrences that come late, as the gateway was off or busy, and the words they come with."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,11 @@ from core.conversations.schedules import rules
 from core.models import Occurrence, Schedule
 from core.tools import phrases
 
-MISSED = "This was due at {0}, and I was off."
-MISSED_ON = "This was due on {0}, and I was off."
+MISSED = "This was due at {0} and comes late."
+MISSED_ON = "This was due on {0} and comes late."
 HELD_UP = "This was due at {0}; an error held it up."
 HELD_UP_ON = "This was due on {0}; an error held it up."
-LISTED = "These were due, and I was off:"
+LISTED = "These were due and come late:"
 
 
 def is_late(occurrence: Occurrence, *, now: datetime) -> bool:

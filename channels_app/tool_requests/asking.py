@@ -173,7 +173,7 @@ def text_of(row: ToolCall, language: str) -> str:
         server = str(row.sign_in.server) if row.sign_in is not None else row.tool
         line = phrases.in_language(SIGN_IN.format(f"“{server}”"), language)
         return f"🔑 {line}\n{where(row)}"
-    name = one_line(row.tool, NAME_CHARACTERS)
+    name = phrases.name_of(one_line(row.tool, NAME_CHARACTERS))
     question = phrases.in_language(QUESTION.format(f"“{name}”"), language)
     lines = [f"🔐 {question}", where(row)]
     lines += [f"• {name}: {value}" for name, value in arguments_of(row)]

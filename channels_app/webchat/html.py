@@ -17,13 +17,12 @@ from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.renderer import RendererHTML
-from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from core.lib.text import clean
-from core.markdown import literal_rule, mathml, tag_rule
+from core.markdown import literal_rule, mathml, reference_rule, tag_rule
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -35,7 +34,6 @@ MAX_MARKERS: Final = 12_000
 OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?")
 # Links that lead nowhere from a chat: only their text is shown. OpenAI's models know a sandbox.
 NOWHERE: Final = re.compile(r"#|\.{0,2}/(?!/)|(?:sandbox|attachment):|[\w/.-]+\.[a-z]{1,5}(?:#|\Z)")
-DEFINED: Final = re.compile(r"\[[^\]]{1,1000}\]:\s*<?([^\s>]*)")
 HOST_IN_TEXT: Final = re.compile(
     r"((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
@@ -196,20 +194,13 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
     parser.use(mathml.plugin).use(tag_rule.plugin).use(literal_rule.plugin)
-    parser.block.ruler.at("reference", _definition)
+    parser.use(reference_rule.plugin)
     parser.validateLink = _is_link  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("table_open", lambda *_: f"{TABLE_SCROLL}<table>\n")
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
-
-
-def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
-    """Read the definition of a link that is shown; `[INFO]: main.py` is text."""
-    found = DEFINED.match(state.src, state.bMarks[start] + state.tShift[start])
-    is_text = found is not None and not is_allowed(found[1])
-    return not is_text and reference(state, start, end, silent)
 
 
 @cache

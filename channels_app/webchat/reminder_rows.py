@@ -16,7 +16,7 @@ from core.tools import phrases
 
 SHOWN_OCCURRENCES, SHOWN_OVER, SHOWN_TIMES = 5, 10, 3
 NOT_YET, YES, NO = "open", "yes", "no"
-OFF = gettext_noop("Left out: the gateway was off at that time")
+OFF = gettext_noop("Left out: the gateway was off or busy at that time")
 CONTINENTS = (
     "Africa/",
     "America/",
@@ -191,7 +191,7 @@ def reason(occurrence: Occurrence) -> str:
 
 def note_of(occurrence: Occurrence) -> str:
     """Return what the facts do not say: that it came late, and why it went elsewhere."""
-    late = gettext("It was due while the gateway was off.") if occurrence.was_missed else ""
+    late = gettext("It came late: the gateway was off or busy.") if occurrence.was_missed else ""
     is_fact = occurrence.state == State.FAILED or occurrence.note == outcomes.UNSURE
     where = "" if is_fact else phrases.in_language(occurrence.note, language())
     return " ".join(filter(None, [late, where]))

@@ -11,6 +11,7 @@ from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.database.transactions import AWAY, patiently
 from core.models import Run, ToolCall
+from core.tools import phrases
 from core.tools.base import Ask, Tool, ToolResult
 from core.tools.mcp.oauth.pages import sign_in_page
 
@@ -96,7 +97,7 @@ def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:
     """Yield the sentences that say which questions were asked, each with an address or none."""
     asked = [each for each in questions if each.sign_in is None]
     if asked:
-        names = ", ".join(dict.fromkeys(each.tool for each in asked))
+        names = ", ".join(dict.fromkeys(phrases.name_of(each.tool) for each in asked))
         of_owner = any(not each.of_person for each in asked)
         yield (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”"), ""
     for wanted in dict.fromkeys(each.sign_in for each in questions if each.sign_in is not None):

@@ -508,7 +508,9 @@ class Turn:
         result, line = result_of(row)
         if not line:
             return result
-        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
+        return replace(
+            result, shown=self._in_their_language(line.format(f"“{phrases.name_of(tool.name)}”"))
+        )
 
     async def _run_tool(
         self, tool: Tool, call: Call, arguments: dict[str, Any]

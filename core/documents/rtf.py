@@ -35,12 +35,18 @@ CHARSETS = {128: "cp932", 129: "cp949", 134: "gb18030", 136: "big5", 161: "cp125
 @dataclass(frozen=True, slots=True)
 class State:
     """The settings of a group. ``fallback``: how many characters follow one of Unicode, for
-    programs that know none.
+    programs that know none. ``is_deleted``: a tracked change has taken it out.
     """
 
     is_hidden: bool = False
+    is_deleted: bool = False
     fallback: int = 1
     codec: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether text here belongs to the document."""
+        return not (self.is_hidden or self.is_deleted)
 
 
 class Reader:
@@ -92,6 +98,9 @@ class Reader:
             self._skipped = self._state.fallback
         elif word == "uc":
             self._state = replace(self._state, fallback=number)
+        elif word in ("deleted", "plain"):
+            is_deleted = word == "deleted" and (number != 0 or not has_number)
+            self._state = replace(self._state, is_deleted=is_deleted)
         elif word == "ansicpg":
             self._usual = f"cp{number}" if has_number and number != 65001 else "utf-8"
         elif word == "f":
@@ -113,7 +122,7 @@ class Reader:
     def _byte(self, code: int) -> None:
         if self._skipped:
             self._skipped -= 1
-        elif not self._state.is_hidden:
+        elif self._state.is_shown:
             self._codes.append(code)
 
     def _text(self, text: str) -> None:
@@ -122,7 +131,7 @@ class Reader:
         self._say(kept)
 
     def _say(self, text: str) -> None:
-        if not self._state.is_hidden:
+        if self._state.is_shown:
             self._found.append(text)
 
     def _decode(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from markdown_it import MarkdownIt
@@ -20,7 +20,7 @@ from markdown_it.rules_block import blockquote, code, fence, hr, html_block, lis
 from markdown_it.rules_block.state_block import StateBlock
 from markdown_it.token import Token
 
-from . import links
+from . import footnotes, links
 
 # The library's rules and states take positional flags.
 _SILENT, _FOR_GOOD = True, False
@@ -46,12 +46,15 @@ _SUM = re.compile(r"\+[ \t]+\d")
 
 
 class Definitions:
-    """The link reference definitions of one document."""
+    """The link reference definitions and the numbers of the footnotes of one document."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "footnotes")
 
-    def __init__(self, known: dict[str, dict[str, str]]) -> None:
+    def __init__(
+        self, known: dict[str, dict[str, str]], footnotes: Mapping[str, str] | None = None
+    ) -> None:
         self._known = known
+        self.footnotes = footnotes or {}
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -349,4 +352,4 @@ def read_blocks(source: str) -> tuple[list[Leaf], Definitions]:
         parser = _parser()
         state = _State(source, parser, env, cast("list[Token]", tokens))
         parser.block.tokenize(state, 0, state.lineMax)
-    return tokens, Definitions(env.get("references", {}))
+    return tokens, Definitions(env.get("references", {}), footnotes.numbers(source))

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from . import formulas, latex, links
+from . import footnotes, formulas, latex, links
 from .blocks import Definitions
 from .destinations import destination
 from .emphasis import Mark, Run, Runs
-from .scripts import shifted_letters, signs
+from .scripts import shifted_letters, signs, written
 from .spans import Inline, Kind, Span
-from .tags import INLINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
-from .words import Literals, apostrophe, end_of_run
+from .tags import INLINE_NAMES, LINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
+from .words import Literals, apostrophe, end_of_run, index_end
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
 _SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare addresses
@@ -322,6 +322,9 @@ class Scanner:
 
     def _close_tag(self, first: int, opening: Tag, number: int) -> None:
         self.fragments[first] = self.fragments[number] = ""
+        if opening.name in LINE_NAMES:  # as in the cell of a table
+            self.fragments[first] = "• " if opening.name == "li" else ""
+            self.fragments[number] = "\n"
         if opening.address:
             self.marks.append(("anchor", first + 1, number, opening.address))
             self.linked = True
@@ -353,6 +356,10 @@ class Scanner:
             self.last_close = self.src.rfind("]")
         if at > self.last_close:
             return self._text(pos, at + 1)
+        if end := index_end(self.src, at):
+            return self._text(pos, end)
+        if mark := footnotes.mark_at(self.src, at, self.definitions.footnotes):
+            return self._footnote(pos, at, mark)
         image = at > pos and self.src[at - 1] == "!"
         self._text(pos, at - image)
         bottom = self.runs.last if self.runs is not None else None
@@ -361,6 +368,12 @@ class Scanner:
         )
         self.fragments.append("![" if image else "[")
         return at + 1
+
+    def _footnote(self, pos: int, at: int, mark: footnotes.Footnote) -> int:
+        self._text(pos, at)
+        self.fragments.append(f"{written(mark.number, 'sup')}{' ' * mark.is_note}")
+        self.marked = True
+        return mark.end
 
     def close_bracket(self, pos: int, at: int) -> int:
         """Parse ``]``: end a link or an image if an address follows or a definition exists."""

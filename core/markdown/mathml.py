@@ -8,7 +8,7 @@ import re
 from collections.abc import MutableMapping, Sequence
 from html import escape, unescape
 from typing import Any, Final
-from xml.etree.ElementTree import tostring
+from xml.etree.ElementTree import Element, tostring
 
 from latex2mathml.converter import convert_to_element
 from markdown_it import MarkdownIt
@@ -26,6 +26,18 @@ MAX_LINES: Final = 60
 LONG: Final = 30
 # Macros that expand each other grow without bound.
 DEFINES: Final = re.compile(r"\\(?:re|provide)?newcommand|\\[egx]?def(?![a-z])|\\let(?![a-z])")
+# Environments that the library does not lay out, as ones that it does.
+LAID_OUT_AS: Final = {
+    "aligned": "split", "alignedat": "split", "alignat": "split", "gathered": "matrix",
+    "gather": "matrix", "multline": "matrix", "dcases": "cases", "eqnarray": "array",
+}  # fmt: skip
+ENVIRONMENT: Final = re.compile(
+    rf"\\(begin|end)\{{({'|'.join(LAID_OUT_AS)})\*?\}}(?:\[[tbc]\])?(?:(?<=at\}}|t\*\}})\{{\d+\}})?"
+)
+UNSEEN: Final = re.compile(r"\\(?:nonumber|notag|hfill)(?![a-zA-Z])|\\label\{[^{}]*\}")
+OPERATOR: Final = re.compile(r"\\arg(?![a-zA-Z])")
+# A command or a column that was not understood.
+NOT_DRAWN: Final = re.compile(r"\\[a-zA-Z]+|&")
 CLOSERS: Final = {"$$": "$$", "\\[": "\\]"}
 
 TAGS: Final = frozenset(
@@ -61,13 +73,29 @@ def mathml(tex: str, *, block: bool) -> str:
     """Return the ``<math>`` of a formula; ``""`` when it cannot be converted."""
     if DEFINES.search(tex):
         return ""
+    tex = OPERATOR.sub(r"\\operatorname{arg}", UNSEEN.sub("", ENVIRONMENT.sub(_known, tex)))
     try:
-        root = convert_to_element(tex, display="block" if block else "inline")
+        root = _element(tex, block=block)
+        if root.find(".//mspace[@linebreak]") is not None:  # browsers do not break there
+            name = "split" if "&" in tex else "matrix"
+            root = _element(rf"\begin{{{name}}}{tex}\end{{{name}}}", block=block)
     except Exception:  # noqa: BLE001 - a model's half of a formula raises whatever it raises
         return ""
     for element in root.iter():
         element.text = unescape(element.text or "")  # symbols come as character references
+        if element.tag == "mi" and NOT_DRAWN.fullmatch(element.text) and r"\&" not in tex:
+            return ""
     return tostring(root, encoding="unicode")
+
+
+def _known(found: re.Match[str]) -> str:
+    name = LAID_OUT_AS[found[2]]
+    columns = "{rcl}" if name == "array" and found[1] == "begin" else ""
+    return rf"\{found[1]}{{{name}}}{columns}"
+
+
+def _element(tex: str, *, block: bool) -> Element:
+    return convert_to_element(tex, display="block" if block else "inline")
 
 
 def _inline(state: StateInline, silent: bool) -> bool:  # noqa: FBT001

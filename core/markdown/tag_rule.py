@@ -14,8 +14,10 @@ SHOWN = {
     "ins": "u", "s": "s", "strike": "s", "del": "s", "code": "code", "kbd": "kbd", "mark": "mark",
     "small": "small", "sub": "sub", "sup": "sup",
 }  # fmt: skip
+# Blocks, as in the cell of a table: their texts stand below each other.
+BLOCKS = {"ul": "", "ol": "", "li": "• ", "p": "", "summary": ""}
 TAG = re.compile(
-    rf"<(?:(?P<style>{'|'.join(SHOWN)})>|(?P<break>br)\s*/?>\n?"
+    rf"<(?:(?P<style>{'|'.join(SHOWN | BLOCKS)})>|(?P<break>br)\s*/?>\n?"
     r"|/?details(?: open)?>(?=\s*(?:<summary>|\n|\Z))\n?)",
     re.IGNORECASE,
 )
@@ -50,14 +52,27 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
     if not 0 <= end <= most - len(closing) or state.src.count("`", found.end(), end) % 2:
         return False  # no end, or one within code
     if not silent:
-        name = SHOWN[found["style"].lower()]
-        state.push("tag_open", name, 1)
+        name = found["style"].lower()
+        if name in BLOCKS:
+            begin_line(state)
+            state.append_pending(BLOCKS[name])
+        if name in SHOWN:
+            state.push("tag_open", SHOWN[name], 1)
         state.pos, state.posMax = found.end(), end
         state.md.inline.tokenize(state)
         state.posMax = most
-        state.push("tag_close", name, -1)
+        if name in SHOWN:
+            state.push("tag_close", SHOWN[name], -1)
+        if name in BLOCKS and state.src[end + len(closing) : most].strip(" ")[:1] not in "<\n":
+            begin_line(state)
     state.pos = end + len(closing)
     return True
+
+
+def begin_line(state: StateInline) -> None:
+    is_begun = state.pending.strip() or (state.tokens and state.tokens[-1].tag != "br")
+    if is_begun:
+        state.push("hardbreak", "br", 0)
 
 
 def alerts(state: StateCore) -> None:

@@ -24,6 +24,7 @@ _BLOCK_NAMES = names(
     "html iframe legend li main menu nav ol optgroup option p picture pre section select summary "
     "svg table tbody td template textarea tfoot th thead title tr ul video"
 )
+LINE_NAMES = names("dd div dt li p summary tr")
 _VOID_NAMES = names("br col hr img input link meta source wbr")
 _HIDDEN_NAMES = names("script style")
 _KNOWN = INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES

@@ -29,6 +29,11 @@ _WINDOWS_PATH = re.compile(r"[(\"'\[*_]*(?:[A-Za-z]:\\(?!\\))|\S*\w\\\*\.\w")
 _SHRUG = re.compile(r"\\_\([^\s()]{1,3}\)_/¯")
 _DUNDER = re.compile(r"__([a-zA-Z][a-zA-Z0-9]*(?:_[a-zA-Z0-9]+)*)__(?![\w*])")
 _ATTRIBUTE = re.compile(r"\.\w|[(\[]")
+# `fns[0](e.data)`: a name, an index, and arguments that hold no address.
+_TERM = r"[\w.'\"]{1,40}+(?:\[\w{1,40}\])?"
+_INDEX = re.compile(
+    rf"(?<=[A-Za-z0-9_\]])\[({_TERM}(?: ?[-+*%] ?{_TERM}){{0,4}})\](?=\((?!www\.|[^\s()]*[/:#@]))"
+)
 # Names that Python and similar tools write `__so__`; others in such underscores are bold.
 _DUNDERS = names(
     "abs add aenter aexit aiter all annotations anext author await bases bool bytes cached "
@@ -75,6 +80,12 @@ def word_at(src: str, at: int, earliest: int) -> Word:
 def shrug_end(src: str, at: int) -> int:
     r"""Return the end of the shrug whose backslash is at ``at``, or 0: ``¯\_(ツ)_/¯``."""
     found = _SHRUG.match(src, at) if at and src[at - 1] == "¯" else None
+    return found.end() if found else 0
+
+
+def index_end(src: str, at: int) -> int:
+    """Return the end of the index that begins at the bracket ``at``, or 0: ``fns[0](x)``."""
+    found = _INDEX.match(src, at)
     return found.end() if found else 0
 
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 
 from core.lib.interface_language import spoken
 from core.tools.sentences import SENTENCES as SENTENCES
+from core.tools.sentences import TOOL_NAMES
 
 # The languages besides English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
@@ -70,9 +71,23 @@ def in_language(text: str, language: str) -> str:
         if found is not None:
             parts = found.groupdict()
             with spoken(language):
-                said = {name: as_number(part) for name, part in parts.items()}
+                said = {name: spoken_part(part) for name, part in parts.items()}
             return translated(english, language).format(*map(said.get, ("v0", "v1", "v2")))
     return text
+
+
+def name_of(tool: str) -> str:
+    """Return the name of a tool for people, in English: of our own in plain words."""
+    return TOOL_NAMES.get(tool, tool)
+
+
+def spoken_part(text: str) -> str:
+    """Return a variable part in the active language: a number, or names of our own tools."""
+    names = text[1:-1].split(", ")
+    if text[:1] == "“" and any(name in TOOL_NAMES.values() for name in names):
+        known = [gettext(name) if name in TOOL_NAMES.values() else name for name in names]
+        return f"“{', '.join(known)}”"
+    return as_number(text)
 
 
 def as_number(text: str) -> str:

@@ -12,13 +12,12 @@ from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
 
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
-from core.markdown import literal_rule, mathml, strip_outer_fence, tag_rule
+from core.markdown import literal_rule, mathml, reference_rule, strip_outer_fence, tag_rule
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.tools import languages, phrases
@@ -149,17 +148,9 @@ def markdown() -> MarkdownIt:
     """
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
     parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin).use(tag_rule.plugin)
-    parser.use(literal_rule.plugin)
-    parser.block.ruler.at("reference", definition)
+    parser.use(literal_rule.plugin).use(reference_rule.plugin)
     parser.core.ruler.push("boxes", draw_boxes)
     return parser
-
-
-def definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
-    """Read the definition of a link. That of a footnote is text: else the note is lost."""
-    if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
-        return False
-    return reference(state, start, end, silent)
 
 
 def draw_boxes(state: StateCore) -> None:

@@ -4,6 +4,18 @@ from django.utils.translation import gettext_noop
 
 from core.providers.failures import KINDS
 
+# Our own tools, as in messages.js.
+TOOL_NAMES = {
+    "current_time": gettext_noop("the clock"),
+    "document_read": gettext_noop("a document"),
+    "route_to_plugin": gettext_noop("a long task"),
+    "run_skill": gettext_noop("a skill"),
+    "save_result_page": gettext_noop("a result page"),
+    "schedule": gettext_noop("reminders"),
+    "web_fetch": gettext_noop("a web page"),
+    "web_search": gettext_noop("web search"),
+}
+
 SENTENCES = (
     gettext_noop("Generating your presentation…"),
     gettext_noop("Running summary…"),
@@ -18,11 +30,11 @@ SENTENCES = (
     ),
     gettext_noop("{0} answered, because the usual model is not available."),
     gettext_noop("The beginning of this conversation is left out: it is too long for the model."),
-    gettext_noop("This was due at {0}, and I was off."),
-    gettext_noop("This was due on {0}, and I was off."),
+    gettext_noop("This was due at {0} and comes late."),
+    gettext_noop("This was due on {0} and comes late."),
     gettext_noop("This was due at {0}; an error held it up."),
     gettext_noop("This was due on {0}; an error held it up."),
-    gettext_noop("These were due, and I was off:"),
+    gettext_noop("These were due and come late:"),
     gettext_noop("You asked for this on {0}, where I cannot write first."),
     gettext_noop("The chat in which you asked for this is gone."),
     gettext_noop(

@@ -1,4 +1,4 @@
-"""docs/schedules.md: "remind me", "every weekday", "in the group", "my grant ended", "I was off".
+"""docs/schedules.md: "remind me", "every weekday", "in the group", "my grant ended", "comes late".
 
 In three languages: the gateway answers in the language of the request.
 """
@@ -219,7 +219,7 @@ def test_i_was_off(telegram: Installation) -> None:
     telegram.up.process.log.unlink()
     telegram.up.start()
     [reminder] = comes(telegram, OWNER_ON_TELEGRAM, words)
-    found = re.search(r"This was due at (\d\d:\d\d), and I was off\.", reminder.text)
+    found = re.search(r"This was due at (\d\d:\d\d) and comes late\.", reminder.text)
     assert found is not None, reminder.text
     assert f" at {found[1]} (Europe/Berlin)" in receipt.history[-1]
     press(telegram, reminder, "Done")

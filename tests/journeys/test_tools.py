@@ -23,7 +23,7 @@ LABELS = [
     ["Always for this person and tool"],
     ["Edit", "Deny"],
 ]
-WAITS = "I have asked the owner whether I may use “current_time”."
+WAITS = "I have asked the owner whether I may use “the clock”."
 SECOND_OWNER, GUEST = 5551, 5552
 # A second owner and a guest, both on Telegram; prints links for these and the first owner.
 PEOPLE = f"""
@@ -123,7 +123,7 @@ def test_v1_the_owner_allows_with_one_tap_on_telegram(asking: Installation, gues
     press(asking, asked, "Allow")  # replayed
     again = question(asking, guest)  # each call asks
     press(asking, again, "Deny")
-    asking.hears(guest, "The owner did not allow “current_time”.")
+    asking.hears(guest, "The owner did not allow “the clock”.")
     outcome(asking, again, "✗ Denied.")
     assert len(answers(asking, guest)) == 2
 

@@ -173,5 +173,5 @@ def test_h51_every_15_minutes_after_a_day_off_gives_one(guest: User) -> None:
     look(NOON + 15 * timedelta(minutes=1))
     look(NOON + DAY + timedelta(minutes=20))
     assert len(texts()) == 2
-    assert "I was off" in texts()[1]
+    assert "comes late" in texts()[1]
     assert waiting(schedule) == NOON + DAY + timedelta(minutes=30)

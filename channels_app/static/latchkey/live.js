@@ -8,8 +8,8 @@ import { gettext } from "./texts.js";
 // The beginning of a line with only markers so far: their meaning is not known yet.
 const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
 
-/** A growing text. Blocks that have not changed stay, and code grows in its place, so that what a
- * person selects or scrolls in it stays, too; only the last block is built again. */
+/** A growing text. Blocks that have not changed stay, and code grows in its place: so do what a person
+ * selects and scrolls in it. */
 export class LiveText {
   #settled = 0;
   #text = "";

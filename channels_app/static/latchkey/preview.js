@@ -1,6 +1,5 @@
-// Markdown while it streams: text to a tree of blocks and inline pieces. Pure, and only a preview:
-// when the answer is complete, the server's own rendering takes its place. It makes no links and
-// no images, so nothing in a half-written answer can be clicked or loaded.
+// Markdown while it streams, as blocks and inline pieces. Pure, and only a preview of the server's
+// rendering: no links, no images, so nothing half-written can be clicked or loaded.
 
 // None is slow: what follows a repetition cannot be part of it.
 const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))(?![^`]*`)\s*(\S*)/;
@@ -11,7 +10,7 @@ const TASK = /^\[([ xX])\]\s+(?=\S)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*(?:\|\s*)?$/;
 const MAX_DEPTH = 6;
-// A longer piece is shown as it is: the pattern below may look at each piece many times.
+// A longer piece is shown as it is: the pattern may look at it many times.
 const MAX_INLINE = 6000;
 // A marker between two of these is text: 10*20*30, MY__VAR (scripts that put a space before each word).
 const SPACED = "\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}";
@@ -27,6 +26,7 @@ const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;
 const CLOSES = `(?<!${LETTER}\\*+(?=${LETTER}))`;
 const INLINE = new RegExp(
   [
+    "\\[\\^(?<note>\\d{1,3})\\]",
     `(?<literal>${DUNDER}|(?<=\\.)__[a-zA-Z]\\w*?__(?!\\w)|(?<=[${SPACED}])\`(?=[${SPACED}]))`,
     "(?<ticks>`+)(?<code>(?:[^`]|(?!\\k<ticks>)`)+?)\\k<ticks>(?!`)",
     `${OPENS}\\*\\*(?=\\S)(?<strong>[^]*?[^\\s*]\\**?)\\*\\*${CLOSES}`,
@@ -94,6 +94,7 @@ export function parseInline(text, depth = 0) {
 function piece(found, depth) {
   const inside = (text) => parseInline(text, depth + 1);
   if (found.literal !== undefined) return { type: "text", text: found.literal };
+  if (found.note !== undefined) return { type: "sup", children: inside(found.note) };
   if (found.code !== undefined) return { type: "code", text: trimmedCode(found.code) };
   if (found.escaped !== undefined) return { type: "text", text: found.escaped };
   if (found.label !== undefined) return { type: "link", children: inside(found.label) };

@@ -39,7 +39,7 @@ def opened(browser: Client, *, ends_in: timedelta, path: str = "/") -> tuple[tim
 
 def test_a_session_in_use_does_not_end(browser: Client) -> None:
     """Its thirty days begin anew: people were signed out after them, and needed a new link."""
-    for path in ("/", "/settings"):
+    for path in ("/", "/settings", "/chat/assistants", "/chat/sessions"):
         left, has_cookie = opened(browser, ends_in=timedelta(minutes=5), path=path)
         assert left > FULL - timedelta(minutes=1)
         assert has_cookie

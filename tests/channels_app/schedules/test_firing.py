@@ -205,8 +205,8 @@ def test_h13_after_a_long_pause_a_chat_gets_one_list_and_not_a_hundred_messages(
     lines = "\n".join(f"- **2026-11-25 13:{n:02}** t{n}" for n in range(12))
     assert sorted(texts()) == sorted(
         [
-            f"⏰ These were due, and I was off:\n\n{lines}",
-            "⏰ elsewhere\n\n_This was due on 2026-11-25 12:05, and I was off._",
+            f"⏰ These were due and come late:\n\n{lines}",
+            "⏰ elsewhere\n\n_This was due on 2026-11-25 12:05 and comes late._",
             "⏰ now",
         ]
     )
@@ -249,10 +249,10 @@ def test_h13_a_few_missed_ones_come_one_by_one_with_their_buttons(
 def test_h13_a_missed_one_says_when_it_was_due(chat: ChatSession) -> None:
     made(chat, at=datetime(2026, 11, 25, 13, 0), time_zone="Europe/Berlin")
     fire(NOON + minutes(30))
-    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00 and comes late._"]
     made(chat, at=datetime(2026, 11, 26, 13, 0), text="Bitte nimm die Tabletten")
     fire(NOON + timedelta(days=3))
-    assert texts()[1].endswith("_Das war am 2026-11-26 13:00 fällig, und ich war aus._")
+    assert texts()[1].endswith("_Das war am 2026-11-26 13:00 fällig und kommt zu spät._")
 
 
 def test_h14_when_the_grant_ends_nothing_comes_any_more(chat: ChatSession, guest: User) -> None:

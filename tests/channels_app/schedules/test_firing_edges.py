@@ -295,7 +295,7 @@ def test_h13_a_list_in_a_group_names_the_person_of_each_and_indents_further_line
     lines = [
         f"- **2026-11-25 12:05** Ada \\*Lovelace\\*: t{number}\n  and water" for number in range(4)
     ]
-    assert texts() == ["\n".join(["⏰ These were due, and I was off:", "", *lines])]
+    assert texts() == ["\n".join(["⏰ These were due and come late:", "", *lines])]
 
 
 def test_h13_a_missed_one_names_its_day_unless_it_is_today_where_the_person_is(
@@ -304,7 +304,7 @@ def test_h13_a_missed_one_names_its_day_unless_it_is_today_where_the_person_is(
     """At 01:00 in Tokyo yesterday's reminder was due on another day; in UTC it is one day."""
     made(chat, at=datetime(2026, 11, 25, 23, 30), time_zone="Asia/Tokyo")
     fire(NOON + minutes(60 * 4))
-    assert texts()[0].endswith("_This was due on 2026-11-25 23:30, and I was off._")
+    assert texts()[0].endswith("_This was due on 2026-11-25 23:30 and comes late._")
 
 
 def test_h23_a_snooze_until_a_time_that_has_happened_comes_all_the_same(chat: ChatSession) -> None:

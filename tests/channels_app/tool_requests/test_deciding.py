@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey, AuditEntry
-from channels_app.tool_requests import deciding
+from channels_app.tool_requests import asking, deciding
 from channels_app.tool_requests.deciding import Decision
 from core.conversations.tool_calls import digest_of
 from core.lib import encryption
@@ -585,6 +585,18 @@ def test_the_end_of_a_question_is_shown_below_it_in_the_language_of_the_asked(
     text = Delivery.objects.get(dedupe_key__startswith="tool:").payload["text"]
     assert text.splitlines()[0].startswith("🔑" if kind == "sign_in" else "🔐 Darf ich “send”")
     assert text.endswith(f"\n\n{line}")
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [("", "🔐 May I use “web search”?"), ("de", "🔐 Darf ich “die Websuche” verwenden?")],
+)
+def test_a_question_names_our_own_tools_in_plain_words(
+    put: Put, owner: User, language: str, line: str
+) -> None:
+    row = put(asked_of=owner)
+    row.tool = "web_search"
+    assert asking.text_of(row, language).splitlines()[0] == line
 
 
 def test_the_end_of_a_question_to_a_deleted_person_is_shown_in_english(put: Put) -> None:

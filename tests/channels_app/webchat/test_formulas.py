@@ -2,6 +2,7 @@
 
 import re
 import time
+from html import escape
 
 import pytest
 
@@ -33,6 +34,41 @@ def test_a_formula_is_drawn_however_a_model_marks_it(source: str, display: str) 
     assert f'<math display="{display}">' in shown
     assert SQUARE in shown
     assert "$" not in shown
+    assert "\\" not in shown
+
+
+@pytest.mark.parametrize(
+    ("tex", "rows", "cells"),
+    [
+        (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", 2, 4),
+        (r"\begin{aligned}[t] a &= b \nonumber \\ c &= d \label{e} \end{aligned}", 2, 4),
+        (r"\begin{alignat*}{2} a &= b & c &= d \\ e &= f & g &= h \end{alignat*}", 2, 8),
+        (r"\begin{gather*} a \\ b \\ c \end{gather*}", 3, 3),
+        (r"\begin{eqnarray} a &=& b \\ c &=& d \end{eqnarray}", 2, 6),
+        (r"f(x) = \begin{dcases} 1 & x > 0 \\ 0 & \text{else} \end{dcases}", 2, 4),
+        (r"\left\{ \begin{aligned} a &= b \\ c &= d \end{aligned} \right.", 2, 4),
+        (r"a = b \\ c = d", 2, 2),
+        (r"a &= b \\ &= c", 2, 4),
+    ],
+)
+def test_the_lines_of_a_formula_stand_below_each_other(tex: str, rows: int, cells: int) -> None:
+    shown = render(f"$$\n{tex}\n$$")
+    assert (shown.count("<mtr>"), shown.count("<mtd")) == (rows, cells)
+    assert not re.search(r"&amp;|\\", shown)
+
+
+@pytest.mark.parametrize(
+    "tex", [r"\ce{H2O}", r"\begin{rcases} a & b \\ c & d \end{rcases}", "a & b"]
+)
+def test_a_formula_with_an_unknown_command_or_column_is_shown_as_written(tex: str) -> None:
+    shown = render(f"$$\n{tex}\n$$")
+    assert "<math" not in shown
+    assert escape(tex) in shown
+
+
+def test_names_of_functions_and_a_literal_ampersand_are_drawn() -> None:
+    shown = render(r"$\arg\min_x f(x)$ and $\alpha \& \beta$")
+    assert shown.count("<math") == 2
     assert "\\" not in shown
 
 

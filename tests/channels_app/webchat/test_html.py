@@ -229,6 +229,30 @@ def test_of_a_link_that_leads_nowhere_the_text_is_shown_as_on_other_channels() -
     assert render(said) == "<p><strong>Intro</strong> a d e f[0](x) &lt;std::map&gt;</p>\n"
 
 
+@pytest.mark.parametrize("text", ["fns[0](e.data)", "a[b[0]](x.y)", "m[i + 1](x)", "f[k]()"])
+def test_an_index_before_brackets_is_no_link(text: str) -> None:
+    assert render(text) == f"<p>{text}</p>\n"
+    assert '<a href="https://e.org"' in render("see[1](https://e.org)")
+
+
+def test_t2_footnotes_are_raised_numbers_where_they_have_a_note() -> None:
+    said = "Salt[^1], [^a-z]!\n\n- deep![^1]\n\n[^1]: https://e.org\n    twice"
+    assert re.sub(r"<a[^>]*>", "<a>", render(said)) == (
+        "<p>Salt<sup>1</sup>, [^a-z]!</p>\n<ul>\n<li>deep!<sup>1</sup></li>\n</ul>\n"
+        "<p><sup>1</sup> <a>https://e.org</a><br>\ntwice</p>\n"
+    )
+
+
+def test_t2_lists_and_folded_parts_in_the_cell_of_a_table_are_shown_line_by_line() -> None:
+    cell = "| a |\n|---|\n| {} |".format
+    listed = cell("<ul><li>**b**</li><li>c</li></ul>")
+    assert "<td>• <strong>b</strong><br>\n• c</td>" in render(listed)
+    assert "<td>b<br>\nc</td>" in render(cell("<p>b</p><p>c</p>"))
+    folded = cell("<details><summary>b</summary>c</details>")
+    assert "<td><strong>b</strong><br>\nc</td>" in render(folded)
+    assert "use &lt;ul&gt; and &lt;li&gt;" in render("use <ul> and <li>")
+
+
 @pytest.mark.parametrize("text", ["[INFO]: started.log", "[^1]: notes.txt", "//e.org/%C3%A4"])
 def test_no_text_is_lost_where_no_link_is_shown(text: str) -> None:
     """A definition whose links lead nowhere, and an address without its scheme."""

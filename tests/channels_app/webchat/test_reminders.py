@@ -351,7 +351,7 @@ def test_h30_the_two_facts_of_the_last_times(ada: User) -> None:
     rows.update(executed_at=None, note="The model is gone.")
     assert "Not carried out: The model is gone." in shown(ada)
     rows.update(state="skipped", note="")
-    assert "Left out: the gateway was off" in shown(ada)
+    assert "Left out: the gateway was off or busy" in shown(ada)
 
 
 @pytest.mark.parametrize("note", [restored.MISSED, firing.STILL_BUSY])
@@ -363,7 +363,7 @@ def test_h30_one_that_was_left_out_for_another_reason_says_which(ada: User, note
     page = shown(ada)
     assert "</span>Left out</li>" in page
     assert note in page
-    assert "the gateway was off at that time" not in page
+    assert "the gateway was off or busy at that time" not in page
     User.objects.filter(pk=ada.pk).update(language="de")
     assert note not in shown(ada)
 

@@ -24,6 +24,8 @@ HEAD = (
         (rb"{\pict\pngblip 89504e47}{\*\shppict{\pict 00}}seen", "seen"),
         (rb"a\cell b\cell\row \{x\}\~y", "a | b | \n{x}\u00a0y"),
         (b"one\r\ntwo", "onetwo"),
+        (rb"pay {\revised\revauth1 9}{\deleted 5 \u8364? or \'fc} now", "pay 9 now"),
+        (rb"a\deleted b\deleted0 c\deleted d\plain e", "ace"),
         (rb"\u-10179?\u-8704?", "😀"),
     ],
 )

@@ -293,7 +293,13 @@ def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
             False,
             '<h1>A</h1>\n<p>README.md, <a href="https://e.org/b" rel="noopener noreferrer">https',
         ),
-        ("# A\n\nb[^1]\n\n[^1]: c", False, "<h1>A</h1>\n<p>b[^1]</p>\n<p>[^1]: c</p>"),
+        (
+            "# A\n\nb[^1]\n\n[^1]: c",
+            False,
+            "<h1>A</h1>\n<p>b<sup>1</sup></p>\n<p><sup>1</sup> c</p>",
+        ),
+        ("# A\n\n[INFO]: main.py", False, "<h1>A</h1>\n<p>[INFO]: main.py</p>"),
+        ("# A\n\nfns[0](e.data)", False, "<h1>A</h1>\n<p>fns[0](e.data)</p>"),
         (
             "# A\n\n\\[ x^2 \\]\n\n$5 and $6",
             False,

@@ -54,7 +54,7 @@ def test_t5_noise_loses_nothing_that_the_reference_shows() -> None:
     """[T5]: compared with an independent reading of the same Markdown."""
     for seed in range(1, 2 * COMPARED, 2):
         # Left as they are on purpose: formulas, spoilers. Read differently: escaped addresses.
-        source = texts.noise(seed).translate(str.maketrans("\0$|\\", "    "))
+        source = texts.noise(seed).translate(str.maketrans("\0$|\\", "    ")).replace("[^", "[")
         assert not lost(source, markdown.split(source)), source
 
 
@@ -138,13 +138,18 @@ def test_t5_a_link_that_telegram_refuses_becomes_text(source: str, text: str) ->
         ("a\n\n***\n\nb", "a\n\n———\n\nb"),
         ("**a**  \nb\\\nc", "a\nb\nc"),
         ("**AT&amp;T** &#x41;&#0;", "AT&T A\ufffd"),
-        ("x[^1] **y**\n\n[^1]: Smith, 2020.", "x[^1] y\n\n[^1]: Smith, 2020."),
+        ("x[^1] **y**\n\n[^1]: Smith, 2020.", "x¹ y\n\n¹ Smith, 2020."),
+        ("x[^a] y [^b]!\n\n[^b]: B\n[^a]: A", "x² y ¹!\n\n¹ B\n² A"),
+        ("x[^a-z] `[^1]` **y** [^2]\n\n[^3]: z", "x[^a-z] [^1] y [^2]\n\n[^3]: z"),
+        ("fns[0](e.data) m[i + 1](x) **y**", "fns[0](e.data) m[i + 1](x) y"),
+        ("| a |\n|---|\n| <ul><li>b</li><li>c</li></ul> |", "a\n-------\n• b • c"),
+        ("| a |\n|---|\n| <details><summary>b</summary>c</details> |", "a\n---\nb c"),
         ("**a** $x_1 * y_2*$ \\(a_b*c*d\\)", "a x₁ * y₂* a_b*c*d"),
         ("$E = mc^2$ and $\\alpha \\leq \\frac{1}{2}$", "E = mc² and α ≤ 1/2"),
         ("\\(\\sqrt{x_1^2} \\to \\infty\\)", "√(x₁²) → ∞"),
         ("$\\begin{matrix}a\\end{matrix}$ **b**", "$\\begin{matrix}a\\end{matrix}$ b"),
         ("$HOME_DIR/$x costs $5 and $6 **b**", "$HOME_DIR/$x costs $5 and $6 b"),
-        ("Term[^1] **a**\n\n[^1]: word", "Term[^1] a\n\n[^1]: word"),
+        ("Term[^1] **a**\n\n[^1]: word", "Term¹ a\n\n¹ word"),
         ("[![](https://e.com/1.png)](https://e.com/2)", "🖼 https://e.com/1.png https://e.com/2"),
         ("![](https://e.com/1)![](https://e.com/2)", "🖼 https://e.com/1 🖼 https://e.com/2"),
         ("> [!tip] Try it", "Tip: Try it"),

@@ -48,6 +48,10 @@ test("table cells are split and aligned", () => {
   assert.deepEqual(table.rows, [["1", "x | y", "3"]]);
 });
 
+test("footnotes are raised", () => {
+  assert.equal(inline("Salt[^1], [^a-z]\n[^1]: sea"), "Salt<sup>1</>, [^a-z]\n<sup>1</>: sea");
+});
+
 test("inline marks", () => {
   assert.equal(inline("a **b** *c* `d` ~~e~~ __f__ _g_"), "a <strong>b</> <em>c</> <code>d</> <del>e</> <strong>f</> <em>g</>");
   assert.equal(inline("**Volume:** 10*20*30, 2**10 and 2**16, un*b*c"), "<strong>Volume:</> 10*20*30, 2**10 and 2**16, un*b*c");
