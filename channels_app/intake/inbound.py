@@ -334,7 +334,13 @@ def accept(
         write_all(*used)
     else:
         run = inbox.start_run(
-            session=session, messages=[message], now=now, origin=origin, also=used, chosen=chosen
+            session=session,
+            messages=[message],
+            now=now,
+            origin=origin,
+            also=used,
+            chosen=chosen,
+            run_id=draft.run_id,
         )
     return accepted(message, session, run)
 
