@@ -299,8 +299,13 @@ async def answers_of_all(heads: dict[str, str]) -> list[gateway_data.Answer]:
 @pytest.mark.usefixtures("runner")
 def test_a_new_run_is_heard_and_its_log_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each read is a thread, a statement, and a question to the broker."""
-    reads = []
-    monkeypatch.setattr(events, "missing", lambda **given: reads.append(given) or [])
+    reads: list[Any] = []
+
+    def missing(**given: Any) -> list[events.Numbered]:
+        reads.append(given)
+        return []
+
+    monkeypatch.setattr(events, "missing", missing)
     user = User.objects.create(username="program")
     for found in asyncio.run(answers_of_all(heads_of(user))):
         assert found.status == 200

@@ -640,6 +640,28 @@ async def test_d3_a_listener_of_another_run_is_of_no_use(
     assert text_of(heard) == text_of(await transactions.in_thread(events.whole_log, log.run_id))
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_d3_a_broker_that_goes_after_the_subscription_costs_no_event(
+    hangs: bool,
+    log: Log,
+    broker: Valkey,
+    monkeypatch: pytest.MonkeyPatch,
+    listening: Callable[[int], Any],
+) -> None:
+    monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
+    live_events.close_sender()
+    with pubsub.local().listen(["another"]):
+        await listening(1)
+        async with events.expecting(log.public_id) as listener:
+            assert listener is not None
+            broker.process.send(signal.SIGSTOP if hangs else signal.SIGKILL)
+            await speak(log, 5)
+            await finish(log)
+            heard = await collect(log, listener=listener)
+    assert text_of(heard) == text_of(await transactions.in_thread(events.whole_log, log.run_id))
+    live_events.close_sender()
+
+
 async def test_d3_nothing_is_expected_of_a_broker_that_is_away(
     settings: Settings, listening: Callable[[int], Any]
 ) -> None:
