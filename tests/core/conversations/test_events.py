@@ -599,7 +599,7 @@ async def test_lost_frames_are_read_from_the_log(
 
 
 @pytest.mark.parametrize("lost", [0, 3, 10_000])
-async def test_d3_who_listens_before_a_run_is_stored_reads_the_log_only_after_lost_frames(
+async def test_d3_the_reader_of_a_new_run_reads_its_log_only_after_lost_frames(
     lost: int, log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
     send, number, read, reads = live_events.Sender.put, count(), events.missing, count()
