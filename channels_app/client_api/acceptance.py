@@ -23,7 +23,6 @@ from channels_app.rendering.links import Links
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
-from core.lib.ids import public_id
 from core.models import ChannelAccount, Run, RunOptions
 
 ORIGIN = sessions.ORIGIN
@@ -37,8 +36,7 @@ class Ask:
 
     ``sends_history``: the messages are the whole conversation, as the client keeps it; else they
     follow what the session holds. ``options`` go to the model's server. ``user``: the sender that a
-    bridge names. ``more``: the part that the protocol keeps with the run. ``run_id``: the public id
-    of a new run for it.
+    bridge names. ``more``: the part that the protocol keeps with the run.
     """
 
     model: str
@@ -49,7 +47,6 @@ class Ask:
     options: Json = field(default_factory=dict)
     user: str = ""
     more: RunOptions = field(default_factory=RunOptions)
-    run_id: str = field(default_factory=public_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +213,6 @@ def with_request(draft: Draft, caller: Principal, ask: Ask, said: Said) -> Draft
         options=said.options,
         via_key=caller.key_id,
         wanted=models.wanted(ask.model),
-        run_id=ask.run_id,
     )
 
 

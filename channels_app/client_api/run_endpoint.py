@@ -19,11 +19,10 @@ from channels_app.client_api import acceptance, sessions
 from channels_app.client_api.acceptance import Ask, Work
 from channels_app.client_api.run_adapter import Failure, Frame, Numbered, Rest, RunAdapter
 from channels_app.rendering import follow_run
-from core.conversations import events, runs
+from core.conversations import runs
 from core.database.transactions import in_thread
 from core.lib.text import is_number
 from core.messages import MessageDict
-from core.signals.pubsub import Listener
 
 # The longest wait of a stream's head for the first text; usual proxies wait 60 s for a head.
 HEAD_SECONDS = 45.0
@@ -44,8 +43,6 @@ class RunEndpoint(Endpoint, Generic[Frame]):
     waits_for_text: bool = True
     # Sent while there is nothing to say.
     heartbeat: bytes = follow_run.BEAT
-    # Has heard the run since before it was stored.
-    listener: Listener | None = None
 
     @abstractmethod
     def adapter_of(self, work: Work) -> RunAdapter[Frame]:
@@ -73,7 +70,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Return the event log of a run, live. A protocol that needs more than the log for a frame
         gives it to its adapter here. ``is_cut``: the client has a part of it.
         """
-        return follow_run.follow(work.run, with_lost=is_cut, listener=self.listener)
+        return follow_run.follow(work.run, with_lost=is_cut)
 
     def headers_of(self, work: Work) -> Headers:
         """Return the headers of an answer."""
@@ -133,7 +130,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """
         found: list[MessageDict] = []
         end, _ = await until_end(
-            read_log(work, found, self.listener),
+            read_log(work, found),
             incoming=self.incoming,
             seconds=settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None,
             patience=event_stream.ANSWER_SECONDS,
@@ -238,15 +235,14 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user):
             await acceptance.prepare(caller, asked)
-            async with events.expecting(asked.run_id) as self.listener:
-                work = await acceptance.accepted(
-                    caller, asked, session=self.session, repeat=key, language=request.language()
-                )
-                self.is_numbered = work.keep
-                if asked.stream:
-                    await self.stream_run(work, seen=seen if work.keep else 0)
-                else:
-                    await self.answer_run(work)
+            work = await acceptance.accepted(
+                caller, asked, session=self.session, repeat=key, language=request.language()
+            )
+            self.is_numbered = work.keep
+            if asked.stream:
+                await self.stream_run(work, seen=seen if work.keep else 0)
+            else:
+                await self.answer_run(work)
 
 
 async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Numbered[Frame]:
@@ -269,9 +265,9 @@ async def whole_log(work: Work) -> list[MessageDict]:
     return found
 
 
-async def read_log(work: Work, found: list[MessageDict], listener: Listener | None = None) -> None:
+async def read_log(work: Work, found: list[MessageDict]) -> None:
     """Add the events of a run to ``found`` as they come, until it has ended."""
-    async with contextlib.aclosing(follow_run.follow(work.run, listener=listener)) as log:
+    async with contextlib.aclosing(follow_run.follow(work.run)) as log:
         async for event in log:
             found += [event] if event is not None else []
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,22 +30,18 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import is_number
 from core.models import ChannelAccount, Run
-from core.signals.pubsub import Listener
 
 TAKES_LONGER = "The answer takes longer."
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A run that a request waits for, with its person's language. ``listener``: one that has heard
-    the run from its beginning.
-    """
+    """A run that a request waits for, with its person's language."""
 
     run: Run
     session: str
     user_id: int
     language: str
-    listener: Listener | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -102,17 +98,13 @@ class Inbound(KeyEndpoint):
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller, sender=asked.user_id, wanted=self.wants_stream):
             await fetch_pictures(self.caller, asked)
+            work = await in_thread(accept, self.caller, asked, self.key)
             if asked.is_async:
-                work = await in_thread(accept, self.caller, asked, self.key)
                 await self.answer(202, pending(work), work.headers)
-                return
-            async with events.expecting(asked.run_id) as listener:
-                work = await in_thread(accept, self.caller, asked, self.key)
-                work = replace(work, listener=listener)
-                if asked.stream:
-                    await self.stream_run(work, after=0, fresh=True)
-                else:
-                    await self.answer_run(work)
+            elif asked.stream:
+                await self.stream_run(work, after=0, fresh=True)
+            else:
+                await self.answer_run(work)
 
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request; on a stream, as its one ``done`` ([A3])."""
@@ -242,13 +234,7 @@ async def frames_of(
     The adapter reads the whole log, so that a resumed stream is the same bytes.
     """
     translate = adapter_for(work)
-    log = events.follow(
-        run_id=work.run.id,
-        public_id=work.run.public_id,
-        seq=0,
-        idle_seconds=beat,
-        listener=work.listener,
-    )
+    log = events.follow(run_id=work.run.id, public_id=work.run.public_id, seq=0, idle_seconds=beat)
     async with aclosing(log):
         async for item in log:
             if item is None:

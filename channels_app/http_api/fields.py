@@ -21,7 +21,6 @@ from channels_app.asgi.fields import (
 from channels_app.asgi.http import RefusedError
 from core.conversations.assistants import Wanted
 from core.conversations.inbox import Draft, RepeatKey, body_digest
-from core.lib.ids import public_id
 from core.models import ChannelAccount
 
 ADDRESS = ("http://", "https://")
@@ -39,7 +38,6 @@ class Asked:
     media: list[dict[str, Any]] = field(default_factory=list)
     digest: str = ""
     wanted: Wanted | None = None
-    run_id: str = field(default_factory=public_id)
 
     def repeat(self, *, scope: str, key: str, session: str = "") -> RepeatKey | None:
         """Return the idempotency key of a request; None when the client gave none.
@@ -71,7 +69,6 @@ class Asked:
             media=self.media,
             via_key=key,
             wanted=self.wanted,
-            run_id=self.run_id,
         )
 
 

@@ -334,13 +334,7 @@ def accept(
         write_all(*used)
     else:
         run = inbox.start_run(
-            session=session,
-            messages=[message],
-            now=now,
-            origin=origin,
-            also=used,
-            chosen=chosen,
-            run_id=draft.run_id,
+            session=session, messages=[message], now=now, origin=origin, also=used, chosen=chosen
         )
     return accepted(message, session, run)
 

@@ -14,21 +14,17 @@ from core.files import storage
 from core.messages import MessageDict
 from core.models import Run
 from core.signals import live_events
-from core.signals.pubsub import Listener
 
 BEAT = b": still working\n\n"
 Log: TypeAlias = AsyncGenerator[MessageDict | None, None]
 
 
-async def follow(
-    run: Run, *, with_lost: bool = False, listener: Listener | None = None
-) -> AsyncGenerator[MessageDict | None, None]:
+async def follow(run: Run, *, with_lost: bool = False) -> AsyncGenerator[MessageDict | None, None]:
     """Yield the events of ``run`` from the first to its ``stream_end``; None when a heartbeat is
     due.
 
     Adapters need all of them: their output for one depends on the earlier ones. ``with_lost``: also
     those that a killed worker had shown and not stored, as far as the live stream still has them.
-    ``listener``: see :func:`events.follow`.
     """
     last = 0
     log = events.follow(
@@ -36,7 +32,6 @@ async def follow(
         public_id=run.public_id,
         seq=0,
         idle_seconds=settings.HEARTBEAT_SECONDS,
-        listener=listener,
     )
     async with aclosing(log):
         async for item in log:

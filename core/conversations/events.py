@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -453,39 +453,24 @@ def replacement(run_id: int, pair: Numbered) -> Numbered:
     }
 
 
-@asynccontextmanager
-async def expecting(public_id: str) -> AsyncGenerator[pubsub.Listener | None, None]:
-    """Listen to a run that is to be stored in the block; yield None when its events may be missed,
-    because the broker is away.
-    """
-    hub = pubsub.local()
-    with hub.listen([live_events.key_of(public_id)]) as listener:
-        yield listener if await hub.confirmed(listener) else None
-
-
 async def follow(
     *,
     run_id: int,
     public_id: str,
     seq: int,
     idle_seconds: float | None = None,
-    listener: pubsub.Listener | None = None,
 ) -> AsyncGenerator[Numbered | None, None]:
     """Yield the events of a run after ``seq``, live, until its ``stream_end``; in order, each once.
 
     Events come as frames over the broker. The log is read at the start, after a gap between frames,
     after frames that were lost (``take_lag``), and when none has come for a while: so it works
     without Redis, too. Neighbouring appends may be joined. Yields None when no event came for
-    ``idle_seconds``. A run that was deleted with its conversation ends as cancelled. ``listener``:
-    of :func:`expecting`; when that is for this run, the log is not read at the start.
+    ``idle_seconds``. A run that was deleted with its conversation ends as cancelled.
     """
-    key, hub = live_events.key_of(public_id), pubsub.local()
-    known = listener if listener is not None and key in listener.keys else None
-    with hub.listen([key]) if known is None else nullcontext(known) as listener:
-        await hub.confirmed(listener)
+    with pubsub.local().listen([live_events.key_of(public_id)]) as listener:
+        await pubsub.local().confirmed(listener)
         frames: list[pubsub.Frame] | None = None  # of the last wait; [] when none came in time
-        # To yield next; None: they are in the log.
-        events: list[Numbered] | None = None if known is None else []
+        events: list[Numbered] | None = None  # to yield next; None: they are in the log
         quiet_since = time.monotonic()
         while True:
             is_read = listener.take_lag() or events is None

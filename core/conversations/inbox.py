@@ -140,8 +140,7 @@ class Draft:
 
     ``repeat``: the key that a client chose, in place of ``update_id``. ``via_key``: the primary key
     of the API key of the request; 0 for none. ``wanted``: the assistant and the model that the
-    request names for its turn; it is not kept with a denied message. ``run_id``: the public id of
-    the run that it begins at once; empty for any.
+    request names for its turn; it is not kept with a denied message.
     """
 
     account: ChannelAccount
@@ -159,7 +158,6 @@ class Draft:
     via_key: int = 0
     repeat: RepeatKey | None = None
     wanted: assistants.Wanted | None = None
-    run_id: str = ""
 
     @property
     def known_by(self) -> str:
@@ -480,14 +478,13 @@ def start_run(
     also: Sequence[Set] = (),
     chosen: assistants.Choice | None = None,
     first_at: datetime | None = None,
-    run_id: str = "",
 ) -> Run | None:
     """Store one run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
     transaction. A ``runs`` worker is woken after the commit. ``chosen``: the assistant and
     model that the request names; without it they are decided here. ``first_at``: when the batch
-    began, if not with the first of ``messages``. ``run_id``: its public id, if it has one already.
+    began, if not with the first of ``messages``.
     """
     if not messages:
         return None
@@ -507,7 +504,6 @@ def start_run(
         trace = traces.of_batch(session, first_at or messages[0].received_at)
         route["trace"] = f"{trace:032x}"
     run = Run(
-        public_id=run_id or public_id(),
         session=session,
         user_id=session.user_id,
         via_key=last.via_key,

@@ -17,7 +17,7 @@ from channels_app.client_api.responses import adapter, fields, stored
 from channels_app.client_api.responses.reasoning import NotVerifiedError
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import InSession, RunEndpoint, number_of, whole_log
-from core.conversations import events, runs
+from core.conversations import runs
 from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import Run
@@ -71,22 +71,21 @@ class Responses(InSession, ResponseEndpoint):
                 asked, messages=messages, more=stored.kept_of(asked, request.language())
             )
             await acceptance.prepare(caller, asked)
-            async with events.expecting(asked.run_id) as self.listener:
-                work = await acceptance.accepted(
-                    caller,
-                    asked,
-                    session=session or self.session,
-                    repeat=key,
-                    language=request.language(),
-                    keep=asked.background,
-                )
-                self.waits_for_text = not asked.background
-                if asked.stream:
-                    await self.stream_run(work, seen=seen if work.keep else 0)
-                elif asked.background:
-                    await self.answer(200, await stored.current(work), work.headers)
-                else:
-                    await self.answer_run(work)
+            work = await acceptance.accepted(
+                caller,
+                asked,
+                session=session or self.session,
+                repeat=key,
+                language=request.language(),
+                keep=asked.background,
+            )
+            self.waits_for_text = not asked.background
+            if asked.stream:
+                await self.stream_run(work, seen=seen if work.keep else 0)
+            elif asked.background:
+                await self.answer(200, await stored.current(work), work.headers)
+            else:
+                await self.answer_run(work)
 
 
 class StoredEndpoint(ResponseEndpoint):

@@ -34,7 +34,6 @@ from core.messages import Message, error_message, text_message, tool_call_messag
 from core.models import Run, User
 from core.providers.catalogue import BudgetInfo
 from core.providers.failures import KINDS
-from core.signals import pubsub
 from tests.core.messages.samples import SAMPLES, Event, run, whole
 from tests.loops import end_tasks
 from tests.redteam import gateway_data
@@ -275,41 +274,6 @@ def test_a_request_is_told_that_its_process_is_stopped(
         assert found.headers["retry-after"] == "2"
         assert "x-should-retry" not in found.headers
         assert run.cancel_requested_at is not None
-
-
-async def answers_of_all(heads: dict[str, str]) -> list[gateway_data.Answer]:
-    """Return the answer of each endpoint, whole and streamed, of a process that hears the
-    broker.
-    """
-    try:
-        with pubsub.local().listen(["a"]):
-            while not pubsub.local().connected:
-                await asyncio.sleep(0.01)
-            return [
-                await gateway_data.call("POST", path, orjson.dumps(body), heads)
-                for path, given in RESTARTED.items()
-                for stream in (False, True)
-                for model in [{} if path == "/inbound" else {"model": "default"}]
-                for body in [{**model, **given, "stream": stream}]
-            ]
-    finally:
-        await end_tasks()
-
-
-@pytest.mark.usefixtures("runner")
-def test_a_new_run_is_heard_and_its_log_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each read is a thread, a statement, and a question to the broker."""
-    reads: list[Any] = []
-
-    def missing(**given: Any) -> list[events.Numbered]:
-        reads.append(given)
-        return []
-
-    monkeypatch.setattr(events, "missing", missing)
-    user = User.objects.create(username="program")
-    for found in asyncio.run(answers_of_all(heads_of(user))):
-        assert found.status == 200
-    assert reads == []
 
 
 @pytest.mark.django_db(transaction=True)

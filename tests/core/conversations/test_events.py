@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -487,12 +486,11 @@ def test_d3_a_live_stream_with_a_hole_is_not_read_over_it(log: Log) -> None:
 Item = tuple[int, MessageDict]
 
 
-async def collect(log: Log, *, seq: int = 0, **how: Any) -> list[Item]:
+async def collect(log: Log, *, seq: int = 0) -> list[Item]:
     """Follow ``log`` to its end."""
     found: list[Item] = []
-    follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=seq, **how)
     async with asyncio.timeout(20):
-        async for item in follower:
+        async for item in events.follow(run_id=log.run_id, public_id=log.public_id, seq=seq):
             assert item is not None
             found.append(item)
     return found
@@ -596,78 +594,6 @@ async def test_lost_frames_are_read_from_the_log(
     await finish(log)
     stored = await transactions.in_thread(events.whole_log, log.run_id)
     assert text_of(await task) == text_of(stored)
-
-
-@pytest.mark.parametrize("lost", [0, 3, 10_000])
-async def test_d3_the_reader_of_a_new_run_reads_its_log_only_after_lost_frames(
-    lost: int, log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
-) -> None:
-    send, number, read, reads = live_events.Sender.put, count(), events.missing, count()
-
-    def put(self: live_events.Sender, frame: EventFrame, *, user_id: int) -> None:
-        if next(number) >= lost:
-            send(self, frame, user_id=user_id)
-
-    def missing(**given: Any) -> list[Item]:
-        next(reads)
-        return read(**given)
-
-    monkeypatch.setattr(live_events.Sender, "put", put)
-    monkeypatch.setattr(events, "missing", missing)
-    monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
-    with pubsub.local().listen(["another"]):
-        await listening(1)
-        async with events.expecting(log.public_id) as listener:
-            assert listener is not None
-            await speak(log, 50)
-            await finish(log)
-            heard = await collect(log, listener=listener)
-    assert text_of(heard) == text_of(await transactions.in_thread(events.whole_log, log.run_id))
-    assert bool(next(reads)) == bool(lost)
-
-
-async def test_d3_a_listener_of_another_run_is_of_no_use(
-    log: Log, listening: Callable[[int], Any]
-) -> None:
-    """A repeated request gets the run of the first one."""
-    await speak(log, 5)
-    await finish(log)
-    with pubsub.local().listen(["another"]):
-        await listening(1)
-        async with events.expecting("x" * 22) as listener:
-            assert listener is not None
-            heard = await collect(log, listener=listener)
-    assert text_of(heard) == text_of(await transactions.in_thread(events.whole_log, log.run_id))
-
-
-@pytest.mark.parametrize("hangs", [False, True])
-async def test_d3_a_broker_that_goes_after_the_subscription_costs_no_event(
-    hangs: bool,
-    log: Log,
-    broker: Valkey,
-    monkeypatch: pytest.MonkeyPatch,
-    listening: Callable[[int], Any],
-) -> None:
-    monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
-    live_events.close_sender()
-    with pubsub.local().listen(["another"]):
-        await listening(1)
-        async with events.expecting(log.public_id) as listener:
-            assert listener is not None
-            broker.process.send(signal.SIGSTOP if hangs else signal.SIGKILL)
-            await speak(log, 5)
-            await finish(log)
-            heard = await collect(log, listener=listener)
-    assert text_of(heard) == text_of(await transactions.in_thread(events.whole_log, log.run_id))
-    live_events.close_sender()
-
-
-async def test_d3_nothing_is_expected_of_a_broker_that_is_away(
-    settings: Settings, listening: Callable[[int], Any]
-) -> None:
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    async with events.expecting("x" * 22) as listener:
-        assert listener is None
 
 
 async def test_a_follower_that_lags_reads_the_log(

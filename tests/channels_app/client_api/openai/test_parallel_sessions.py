@@ -161,10 +161,10 @@ def test_requests_that_share_a_transaction_get_parallel_sessions(transactional_d
     begin(main_session(ann), "running")
     main_session(bea)
     model = next(iter(models.always()))
-    body = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
+    asked = fields.read({"model": model, "messages": [{"role": "user", "content": "hello"}]})
 
     def accept(key: ApiKey) -> Receipt:
-        return acceptance.accept(principal_of(key), fields.read(body), "", None)
+        return acceptance.accept(principal_of(key), asked, "", None)
 
     works = [partial(accept, key) for key in (ann, bea, ann, ann)]
     receipts = [each for each in batching.run_in_transaction(works) if isinstance(each, Receipt)]
