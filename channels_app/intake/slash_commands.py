@@ -20,6 +20,7 @@ from channels_app import registry
 from channels_app.base import Capability
 from channels_app.delivery import secret_blocks
 from channels_app.intake import choosing, connections, reminders
+from channels_app.replies import command_answers
 from channels_app.replies.outbound import own_words
 from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
@@ -160,15 +161,16 @@ def carry_out(asked: Asked) -> str:
         return text
     message = asked.message
     words = own_words(message, text)
+    if words == {"text": text}:  # no answer that a request waits for
+        command_answers.leave_out_same(message, text, session_id=asked.session.id)
     if asked.schedules and has_buttons(asked):
         rows = lists.buttons_for(asked.schedules, asked.user, message_id=message.pk)
         words |= {"buttons": rows} if rows else {}
     outbox.enqueue(
-        key=f"command:{message.id}",
+        key=command_answers.key_of(message.id),
         account_id=message.account_id,
-        # A conversation of its own: the answer to /stop does not wait for the blocks before it.
-        conversation=outbox.conversation(
-            account_id=message.account_id, chat=message.chat, thread=f"{message.thread}/commands"
+        conversation=command_answers.place_of(
+            account_id=message.account_id, chat=message.chat, thread=message.thread
         ),
         target={
             "chat": message.chat,

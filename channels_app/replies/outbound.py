@@ -27,6 +27,7 @@ from channels_app.delivery.rate_limit import pacer
 from channels_app.owner import notices, outages
 from channels_app.rendering.links import escaped
 from channels_app.rendering.translations import wording
+from channels_app.replies import command_answers
 from core.conversations import outbox, traces, uncertain_deliveries
 from core.conversations.runs import Outcome
 from core.database.batching import in_shared_transaction
@@ -93,6 +94,8 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
             if run.attempt > 1 and Capability.EDIT in channel.capabilities:
                 TAKEN_OVER.append(delivery.id)
     outbox.retract(run_id=run.id, from_index=len(payloads))
+    if outcome.state == Run.State.CANCELLED:
+        command_answers.leave_out_stopping(run)
 
 
 def render_late(delivery: Delivery) -> None:

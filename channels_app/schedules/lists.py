@@ -6,6 +6,7 @@ from datetime import datetime
 from django.utils.translation import get_language
 
 from channels_app.base import Block
+from channels_app.replies import command_answers
 from channels_app.schedules import rights
 from channels_app.schedules.buttons import OVER
 from core.conversations import outbox
@@ -31,6 +32,7 @@ PAUSED = {
 }
 NOT_YOURS = "These reminders belong to somebody else."
 MORE = "… {0} more"
+UNSENT = (*outbox.OPEN, Delivery.State.DISMISSED)
 MOST_UNSENT = 10  # lists that are looked at for one that was sent
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
 MOST_CHARACTERS = 3500  # of a list: within the limit of each platform
@@ -150,9 +152,9 @@ def had_another(session: ChatSession, number: int, rows: list[Schedule], user: U
 
 
 def text_of_answer(message: InboundMessage) -> str | None:
-    """Return the list that answered a message; None where it has not been sent yet."""
-    delivery = Delivery.objects.filter(dedupe_key=f"command:{message.pk}").first()
-    if delivery is not None and delivery.state in outbox.OPEN:
+    """Return the list that answered a message; None where it was not sent, or not yet."""
+    delivery = Delivery.objects.filter(dedupe_key=command_answers.key_of(message.pk)).first()
+    if delivery is not None and delivery.state in UNSENT:
         return None
     text = delivery.payload.get("text") if delivery is not None else None
     if text is None and message.run is not None:
@@ -223,7 +225,7 @@ def show_again(user: User, message_id: int) -> None:
     """Change the list that answered a message of the person to the current one."""
     rows = InboundMessage.objects.select_related("session__account")
     message = rows.filter(pk=message_id, user=user).first()
-    delivery = Delivery.objects.filter(dedupe_key=f"command:{message_id}").first()
+    delivery = Delivery.objects.filter(dedupe_key=command_answers.key_of(message_id)).first()
     if message is None or delivery is None or message.session is None:
         return
     if "text" not in delivery.payload or message.note != NOTE:

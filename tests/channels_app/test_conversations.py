@@ -148,11 +148,29 @@ def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
     write(account, "/stop", "4")
     for row in Delivery.objects.order_by("id"):
         asyncio.run(outbound.deliver(row.pk))
-    assert PLATFORM.texts("c1") == [
-        first.payload["text"],
-        *["Stopping…"] * 2,
-        "There is nothing to stop.",
-    ]
+    said = ["Stopping…", "There is nothing to stop."]
+    assert PLATFORM.texts("c1") == [first.payload["text"], *said]
+
+
+def test_c9_stopping_is_left_out_where_stopped_comes_first(account: ChannelAccount) -> None:
+    """A platform's pace may hold it up; the answer to another command is sent."""
+    PLATFORM.clear()
+    write(account, "/stop", "0")
+    write(account, "a long one", "1")
+    session = ChatSession.objects.get()
+    with transactions.atomic_write():
+        run = inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
+        assert run is not None
+    for number, text in enumerate(("/stop", "/whoami", "/stop", "/stop"), 2):
+        write(account, text, str(number))
+    with transactions.atomic_write():
+        outbound.enqueue_answer(run, Outcome(state="cancelled", text="It begins"))
+    for row in Delivery.objects.order_by("id"):
+        asyncio.run(outbound.deliver(row.pk))
+    nothing, whoami, answer = PLATFORM.texts("c1")
+    assert nothing == "There is nothing to stop."
+    assert whoami.startswith("You are guest")
+    assert answer == "It begins\n\n⏹ Stopped."
 
 
 def edited(**change: Any) -> bool:

@@ -569,6 +569,20 @@ def test_c8_the_answer_to_a_command_does_not_wait_for_messages_before_it(
     assert Delivery.objects.get(pk=before.pk).state == "pending"
 
 
+def test_c8_a_command_given_again_is_answered_once_while_its_answer_waits(
+    account: ChannelAccount,
+) -> None:
+    """What differs is sent: another command, another answer, and what another person asked."""
+    first, second = answer_to(account, "/whoami"), answer_to(account, "/whoami")
+    other = answer_to(account, "/whoami", OWNER)
+    status = answer_to(account, "/status")
+    Delivery.objects.filter(pk=status.pk).update(state="sending")
+    begun = [answer_to(account, "/status"), answer_to(account, "/new")]
+    for row in Delivery.objects.exclude(pk=status.pk):
+        assert row.state == ("dismissed" if row == first else "pending")
+    assert {second, other, *begun} == set(Delivery.objects.filter(state="pending"))
+
+
 def test_c9_stop_drops_the_messages_that_wait_for_more(account: ChannelAccount) -> None:
     say(account, "one", chat="c", debounce=True)
     say(account, "two", chat="c", debounce=True)

@@ -59,7 +59,8 @@ def typed(account: ChannelAccount, monkeypatch: pytest.MonkeyPatch) -> Type:
         assert command is not None
         receive_sender(draft=draft, now=NOON, command=command)
         if is_sent:
-            Delivery.objects.filter(dedupe_key__startswith="command:").update(state="sent")
+            waiting = Delivery.objects.filter(dedupe_key__startswith="command:", state="pending")
+            waiting.update(state="sent")
         return said.pop()
 
     return make
@@ -150,6 +151,20 @@ def test_h22_a_number_that_is_sent_twice_before_the_answer_came_deletes_no_other
     assert Schedule.objects.exclude(state="ended").count() == 2
     assert typed(ADA, "/reminders").startswith("1. ")
     assert typed(ADA, "/reminders delete 1").startswith("Deleted: ")
+
+
+def test_h22_a_list_that_was_left_out_counts_as_unseen(
+    typed: Type, account: ChannelAccount
+) -> None:
+    """Of equal answers that wait the last is sent, whose numbers may be new to the person."""
+    tea = for_person(account, ADA, text="tea", minutes=10)
+    for_person(account, ADA, text="bins", minutes=20)
+    typed(ADA, "/reminders")
+    changes.pause(schedule_ids=[tea.pk], why=Schedule.Why.PERSON)
+    for _ in range(6):
+        typed(ADA, "/reminders", is_sent=False)
+    assert Delivery.objects.filter(state="dismissed").count() == 5
+    assert typed(ADA, "/reminders delete 1", is_sent=False).startswith(lists.CHANGED)
 
 
 def test_h22_one_that_kept_its_number_and_has_another_time_by_now_is_deleted(
