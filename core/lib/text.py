@@ -9,6 +9,13 @@ UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # of a variation behind another one: they can hold any text.
 SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 HIDDEN = re.compile(f"[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]|(?<=[{SELECTORS}])[{SELECTORS}]")
+# They join emoji, and shape letters of Arabic and Indian scripts; elsewhere they only hide.
+JOINERS = "\u200c\u200d"
+LETTERS = "[\u0600-\u0dff]"
+EMOJI = "[\ufe0f\u2600-\u2bff\U0001f000-\U0001faff]"
+NEXT_EMOJI = "[\u2190-\u2bff\U0001f000-\U0001faff]"
+USED_JOINER = f"(?<={LETTERS})[{JOINERS}](?={LETTERS})|(?<={EMOJI})\u200d(?={NEXT_EMOJI})"
+STRAY_JOINER = re.compile(f"(?!{USED_JOINER})[{JOINERS}]")
 CODE = re.compile("⟨U\\+[0-9A-F]{4,6}⟩")
 # In a quoted text it would end the quote, or begin another one.
 QUOTE_TAG = re.compile(r"<(?=\s*+/?\s*+quoted)", re.IGNORECASE)
@@ -35,8 +42,9 @@ def one_line(text: str, limit: int) -> str:
     ``limit`` characters.
     """
     shown = HIDDEN.sub(" ", clean(text))
-    flat = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    seen = "".join(c if c.isprintable() or c in JOINERS else " " for c in shown)
+    flat = " ".join(STRAY_JOINER.sub(" ", seen).split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip(JOINERS) + "…"
 
 
 def in_ascii(text: str) -> str:

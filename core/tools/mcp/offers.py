@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from core.lib.text import HIDDEN, UNSEEN, clean, is_clean
+from core.lib.text import HIDDEN, JOINERS, UNSEEN, clean, is_clean
 from core.providers.simple_schemas import referred
 from core.tools.arguments import is_too_deep
 
@@ -19,8 +19,6 @@ MOST_SCHEMA_BYTES = 32_000
 MOST_DEPTH = 32
 MOST_CALL_NAME = 64  # of OpenAI's API, and of most others
 DIGEST = 8
-# Joiners are parts of scripts and of emoji; tags and bidirectional controls hide text from readers.
-JOINERS = "\u200c\u200d"
 PROSE = ("description", "title")
 # Vendors refuse these at the top of a schema of arguments, and with it the whole request.
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")

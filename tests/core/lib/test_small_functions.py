@@ -54,6 +54,45 @@ def test_rlog1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "👨\u200d👩\u200d👧",
+        "👍🏽 🏳️\u200d🌈",
+        "🐦\u200d⬛ 👩🏽\u200d⚕️",
+        "می\u200cخواهم",
+        "श्री ක්\u200dෂ",
+        "क्\u200cष",
+    ],
+)
+def test_one_line_keeps_what_joins_emoji_and_letters(words: str) -> None:
+    """A title in Persian was misspelt, and a family fell into its members."""
+    assert text.one_line(words, 40) == words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "A\u200dda",
+        "\u200dA",
+        "A\u200c",
+        "می\u200c\u200cخ",
+        "👨\u200d\u200d👩",
+        "👨\u200dA",
+        "👨\u200c👩",
+    ],
+)
+def test_one_line_has_no_joiner_that_only_hides(words: str) -> None:
+    """A name would look like another one."""
+    said = text.one_line(words, 40)
+    assert set(text.JOINERS).isdisjoint(said)
+    assert said == text.one_line(said, 40)
+
+
+def test_one_line_is_not_cut_behind_a_joiner() -> None:
+    assert text.one_line("👨\u200d👩\u200d👧", 3) == "👨…"
+
+
+@pytest.mark.parametrize(
     "value", ["", "short", "x" * 23, "../../../etc/passwd/aa", 5, None, "é" * 22]
 )
 def test_rf7_only_a_public_id_is_one(value: object) -> None:
