@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
+from unicodedata import category
 
 from django.utils.translation import gettext, gettext_noop, ngettext
 
@@ -11,7 +12,8 @@ from core.conversations.sessions import in_turns
 from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
-UNFIT: Final = re.compile(r"[^\w .-]+")
+FIT: Final = re.compile(r"[\w .-]")
+OF_EMOJI: Final = re.compile("[\ufe00-\ufe0f\u20e3]")
 # The address of a stored file, by its public id.
 Address = Callable[[str], str]
 
@@ -27,8 +29,17 @@ def as_markdown(*, session: ChatSession, address: Address) -> str:
 
 def file_name(session: ChatSession) -> str:
     """Return the title as a file name, in its own script."""
-    words = " ".join(UNFIT.sub(" ", session.title).split()).strip(" .")[:60].strip(" .")
+    kept = "".join(each if is_fit(each) else " " for each in session.title)
+    words = " ".join(kept.split()).strip(" .")[:60].strip(" .")
     return f"{words or gettext('chat')}.md"
+
+
+def is_fit(character: str) -> bool:
+    """Return whether a name of a file keeps a character: as a letter, also its marks, which write
+    the vowels of Hindi and Thai.
+    """
+    is_mark = category(character)[0] == "M" and not OF_EMOJI.match(character)
+    return is_mark or FIT.match(character) is not None
 
 
 def written(row: Message, address: Address) -> str:
@@ -46,10 +57,10 @@ def notes(row: Message, address: Address) -> Iterator[str]:
     if pictures:
         said = ngettext("{count} picture", "{count} pictures", pictures)
         yield f"*({said.format(count=pictures)})*"
+    error = row.data.get("error")
     if row.data.get("interrupted"):
         yield f"*{gettext('This answer was stopped.')}*"
-    error = row.data.get("error")
-    if error and error != row.text:
+    elif error and error != row.text:
         yield f"*{gettext('Error: {reason}').format(reason=error)}*"
 
 

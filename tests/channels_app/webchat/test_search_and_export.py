@@ -2,6 +2,7 @@
 
 from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -93,7 +94,7 @@ def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User, settings: An
         },
     )
     Message.objects.filter(session=session, role="assistant").update(
-        data={"interrupted": True, "images": ["data:image/png;base64,AA=="]}
+        data={"interrupted": True, "error": "Cancelled", "images": ["data:image/png;base64,AA=="]}
     )
     answer = page.get(f"/chat/sessions/{session.public_id}/export")
     assert answer["Content-Type"] == "text/markdown; charset=utf-8"
@@ -131,6 +132,7 @@ def test_in_the_file_an_answer_follows_its_question(page: Client, ada: User) -> 
         ("../../etc/passwd", "etc passwd.md"),
         ('a"b\r\nSet-Cookie: x', "a b Set-Cookie x.md"),
         ("Сад", "Сад.md"),
+        ("हिन्दी में: น้ำ ❤️ 1️⃣", "हिन्दी में น้ำ 1.md"),
         ("...", "chat.md"),
     ],
 )
@@ -146,7 +148,7 @@ def test_rf5_the_files_name_is_safe_whatever_the_title(
         assert shown == f'attachment; filename="{name}"'
         assert PurePath(name).name == name
     else:
-        assert shown == "attachment; filename*=utf-8''%D0%A1%D0%B0%D0%B4.md"
+        assert shown == f"attachment; filename*=utf-8''{quote(name)}"
 
 
 def test_another_persons_chat_cannot_be_kept(page: Client, bob: User) -> None:
