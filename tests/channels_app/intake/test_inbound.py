@@ -572,7 +572,7 @@ def test_c8_the_answer_to_a_command_does_not_wait_for_messages_before_it(
 def test_c8_a_command_given_again_is_answered_once_while_its_answer_waits(
     account: ChannelAccount,
 ) -> None:
-    """What differs is sent: another command, another answer, and what another person asked."""
+    """Another command, another answer, and one to another person are sent."""
     first, second = answer_to(account, "/whoami"), answer_to(account, "/whoami")
     other = answer_to(account, "/whoami", OWNER)
     status = answer_to(account, "/status")

@@ -64,7 +64,7 @@ def test_rlog1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
         "क्\u200cष",
     ],
 )
-def test_one_line_keeps_what_joins_emoji_and_letters(words: str) -> None:
+def test_one_line_keeps_joined_emoji_and_letters(words: str) -> None:
     """A title in Persian was misspelt, and a family fell into its members."""
     assert text.one_line(words, 40) == words
 
