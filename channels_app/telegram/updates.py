@@ -333,7 +333,7 @@ def line_of(message: Json) -> str:
     """
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
-        return f"[Sticker {string(emoji or '', 'emoji')}]"
+        return f"[Sticker {string(emoji, 'emoji')}]" if emoji else "[Sticker]"
     if "venue" in message:
         venue = mapping(message["venue"], "venue")
         place = coordinates(mapping(venue.get("location"), "location"))

@@ -50,10 +50,11 @@ def media_text(medium: Medium) -> str:
 
 def failed_text(medium: Medium) -> str:
     """Return the text of a medium that could not be fetched: its caption, or the failure; and
-    its name with the reason.
+    its name with the reason. A caption hides the kind, which stands in the place of no name.
     """
     said = medium.caption or f"[Failed to process {medium.kind}]"
-    reason = ": ".join(each for each in (medium.name, medium.note) if each)
+    kind = medium.kind if medium.caption and medium.note else ""
+    reason = ": ".join(each for each in (medium.name or kind, medium.note) if each)
     return f"{said}\n({reason})" if reason else said
 
 

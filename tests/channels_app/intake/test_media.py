@@ -51,6 +51,8 @@ def test_c6_a_file_that_could_not_be_fetched_is_named() -> None:
     """Of several files the assistant has to know which one is missing."""
     failed = Medium(kind="document", name="a.pdf", caption="compare", failed=True, note="too large")
     assert media_text(failed) == "compare\n(a.pdf: too large)"
+    nameless = Medium(kind="video", caption="look", failed=True, note="too large")
+    assert media_text(nameless) == "look\n(video: too large)"
 
 
 def send(text: str, media: dict[str, Any], *, content: bytes | None = b"data") -> None:

@@ -338,7 +338,7 @@ def test_names_of_files_hold_no_character_that_a_database_refuses() -> None:
     ("more", "line"),
     [
         ({"sticker": {"emoji": "🙂"}}, "[Sticker 🙂]"),
-        ({"sticker": {"emoji": None}}, "[Sticker ]"),
+        ({"sticker": {"emoji": None}}, "[Sticker]"),
         (
             {"venue": {"title": "T", "address": "A", "location": {"latitude": 1, "longitude": 2}}},
             "[Location: T, A (1, 2)]",
