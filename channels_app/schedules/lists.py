@@ -23,7 +23,7 @@ NOTE = "command /reminders"  # of the message that the list answers
 NONE = "You have no reminders. Ask me for one, such as “remind me tomorrow at 8 to call Ada”."
 HOW = "/reminders pause 1, resume 1 or delete 1 changes the first one."
 NO_SUCH = "There is no reminder with this number."
-CHANGED = "The numbers have changed since the last list, so nothing was deleted."
+CHANGED = "The numbers have changed since the last list, so nothing was changed."
 PAUSED = {
     Schedule.Why.PERSON: "paused",
     Schedule.Why.OWNER: "paused by the owner",
@@ -32,7 +32,6 @@ PAUSED = {
 }
 NOT_YOURS = "These reminders belong to somebody else."
 MORE = "… {0} more"
-UNSENT = (*outbox.OPEN, Delivery.State.DISMISSED)
 MOST_UNSENT = 10  # lists that are looked at for one that was sent
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
 MOST_CHARACTERS = 3500  # of a list: within the limit of each platform
@@ -121,7 +120,7 @@ def obey(
     if not 1 <= int(number) <= len(rows):
         return phrases.in_language(NO_SUCH, language), rows
     chosen = rows[int(number) - 1]
-    if name == "delete" and had_another(session, int(number), rows, user):
+    if had_another(session, int(number), rows, user):
         return f"{phrases.in_language(CHANGED, language)}\n\n{text_of(rows, user)}", rows
     try:
         CHANGES[name](chosen, now)
@@ -152,9 +151,9 @@ def had_another(session: ChatSession, number: int, rows: list[Schedule], user: U
 
 
 def text_of_answer(message: InboundMessage) -> str | None:
-    """Return the list that answered a message; None where it was not sent, or not yet."""
+    """Return the list that answered a message; None where it was not sent."""
     delivery = Delivery.objects.filter(dedupe_key=command_answers.key_of(message.pk)).first()
-    if delivery is not None and delivery.state in UNSENT:
+    if delivery is not None and delivery.state != Delivery.State.SENT:
         return None
     text = delivery.payload.get("text") if delivery is not None else None
     if text is None and message.run is not None:

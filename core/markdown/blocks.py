@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from markdown_it import MarkdownIt
@@ -34,8 +34,8 @@ _MAX_LEVEL = 24
 _DELIMITER = re.compile(r"(?:\||:|-(?![ \t]))[|:\- \t]+\Z")
 _COLUMN = re.compile(r":?-+:?\Z")
 _PIPE = re.compile(r"(?<!\\)\|")
-# "[INFO]: started" is a log line, not the definition of a link to "started".
-_WORD = re.compile(r"[\w-]+\Z")
+# "[INFO]: main.py" is a log line, not the definition of a link to "main.py".
+_NO_ADDRESS = re.compile(r"[^/:#@]+\Z")
 _MAX_DOUBTS = 50
 _FEW_LINES = 2  # of a message that may be an ordinary one
 # `>= 5`, `>_<`, `>w<`, `>:(`; `> 5 people` (`> 1. x` is a list in a quote) and `+ 5 EUR`.
@@ -86,7 +86,7 @@ def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
         return False
     if len(known := state.env["references"]) > before:
         label, entry = next(reversed(known.items()))
-        if _WORD.match(entry["href"]) and not _used(state, start):
+        if _NO_ADDRESS.match(entry["href"]) and not _used(state, start):
             del known[label]
             state.line = start
             return False
@@ -95,9 +95,13 @@ def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
 
 def _used(state: StateBlock, start: int) -> bool:
     """Return whether the label defined at this line is used; above a limit, assume so."""
-    doubts = state.env["doubts"] = state.env.get("doubts", 0) + 1
-    line = _line(state, start)
-    return doubts > _MAX_DOUBTS or state.src.count(line[: line.find("]") + 1]) > 1
+    known: dict[str, bool] = state.env.setdefault("used", {})
+    line = _line(state, start).lower()
+    label = line[: line.find("]") + 1]
+    if label not in known:
+        source = state.src.lower() if len(known) < _MAX_DOUBTS else ""
+        known[label] = not source or source.count(label) > source.count(f"{label}:")
+    return known[label]
 
 
 def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  # noqa: FBT001
@@ -352,4 +356,13 @@ def read_blocks(source: str) -> tuple[list[Leaf], Definitions]:
         parser = _parser()
         state = _State(source, parser, env, cast("list[Token]", tokens))
         parser.block.tokenize(state, 0, state.lineMax)
-    return tokens, Definitions(env.get("references", {}), footnotes.numbers(source))
+    notes = footnotes.numbers(_prose(tokens)) if "[^" in source else {}
+    return tokens, Definitions(env.get("references", {}), notes)
+
+
+def _prose(tokens: list[Leaf]) -> Iterator[str]:
+    for token in tokens:
+        if token.type in ("paragraph", "heading"):
+            yield token.content
+        for row in token.rows:
+            yield from row

@@ -245,8 +245,7 @@ class Writer:
         """Return one line of text and its links; no other style survives in a table."""
         inline = self.inline(source)
         text, spans = self.addresses.apply(inline) if inline.linked else (inline.text, [])
-        text = text.rstrip("\n").replace("\n", " ")
-        return text, [span for span in spans if span.kind == "link"]
+        return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
 
     def _plain_rows(self, rows: list[list[tables.Cell]], lines: list[int]) -> None:
         """Add a line for each row: links do not work in monospaced text."""

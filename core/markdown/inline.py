@@ -9,7 +9,7 @@ emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -65,6 +65,7 @@ class Scanner:
     tags: dict[str, list[tuple[int, Tag]]] | None = None
     missing: set[str] | None = None
     literals: Literals | None = None
+    blocks: set[int] | None = None  # fragments at which a block of HTML begins or has ended
     last_close: int | None = None
     dead = 0
 
@@ -122,6 +123,8 @@ class Scanner:
             pos = handlers[src[at]](self, pos, at)
 
     def _assemble(self) -> Inline:
+        if self.blocks is not None:
+            self._break_lines(self.blocks)
         if not self.marks:
             return Inline("".join(self.fragments), [], marked=self.marked)
         offsets = list(accumulate(map(len, self.fragments), initial=0))
@@ -131,6 +134,19 @@ class Scanner:
             if offsets[end] > offsets[first] or kind == "image"
         ]
         return Inline("".join(self.fragments), spans, marked=self.marked, linked=self.linked)
+
+    def _break_lines(self, blocks: Collection[int]) -> None:
+        """Let blocks begin and end a line, as in the cell of a table."""
+        is_begun, slot = False, -1
+        for at, piece in enumerate(self.fragments):
+            if at in blocks and slot < 0:
+                slot = at
+            if piece.endswith("\n"):
+                is_begun, slot = False, -1
+            elif piece.strip():
+                if is_begun and slot >= 0:
+                    self.fragments[slot] = f"\n{self.fragments[slot]}"
+                is_begun, slot = at not in blocks, -1
 
     # Each handler gets the position up to which all is written and that of a special character;
     # it writes what it takes and returns the position behind it.
@@ -322,9 +338,10 @@ class Scanner:
 
     def _close_tag(self, first: int, opening: Tag, number: int) -> None:
         self.fragments[first] = self.fragments[number] = ""
-        if opening.name in LINE_NAMES:  # as in the cell of a table
+        if opening.name in LINE_NAMES:
             self.fragments[first] = "• " if opening.name == "li" else ""
-            self.fragments[number] = "\n"
+            self.blocks = self.blocks or set()
+            self.blocks |= {first, number}
         if opening.address:
             self.marks.append(("anchor", first + 1, number, opening.address))
             self.linked = True

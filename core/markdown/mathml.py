@@ -34,7 +34,9 @@ LAID_OUT_AS: Final = {
 ENVIRONMENT: Final = re.compile(
     rf"\\(begin|end)\{{({'|'.join(LAID_OUT_AS)})\*?\}}(?:\[[tbc]\])?(?:(?<=at\}}|t\*\}})\{{\d+\}})?"
 )
-UNSEEN: Final = re.compile(r"\\(?:nonumber|notag|hfill)(?![a-zA-Z])|\\label\{[^{}]*\}")
+UNSEEN: Final = re.compile(
+    r"\\(?:nonumber|notag|hfill)(?![a-zA-Z])|\\label\{[^{}]*\}|(?<=\\\\)\[-?[\d.]{1,6} ?[a-z]{2}\]"
+)
 OPERATOR: Final = re.compile(r"\\arg(?![a-zA-Z])")
 # A command or a column that was not understood.
 NOT_DRAWN: Final = re.compile(r"\\[a-zA-Z]+|&")
@@ -83,7 +85,8 @@ def mathml(tex: str, *, block: bool) -> str:
         return ""
     for element in root.iter():
         element.text = unescape(element.text or "")  # symbols come as character references
-        if element.tag == "mi" and NOT_DRAWN.fullmatch(element.text) and r"\&" not in tex:
+        is_sign = element.text == "&" and r"\&" in tex
+        if element.tag == "mi" and NOT_DRAWN.fullmatch(element.text) and not is_sign:
             return ""
     return tostring(root, encoding="unicode")
 

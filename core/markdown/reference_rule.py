@@ -30,24 +30,27 @@ def definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  
 
 
 def collect(state: StateCore) -> None:
-    state.env["footnotes"] = footnotes.numbers(state.src)
+    if "[^" in state.src:
+        texts = (token.content for token in state.tokens if token.type == "inline")
+        state.env["footnotes"] = footnotes.numbers(texts)
 
 
 def bracket(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
     """Show the mark of a footnote raised, and an index as text."""
     if state.src[state.pos] != "[":
         return False
-    if end := index_end(state.src, state.pos):
-        if not silent:
-            state.append_pending(state.src[state.pos : end])
-        state.pos = end
-        return True
+    end = index_end(state.src, state.pos)
     mark = footnotes.mark_at(state.src, state.pos, state.env.get("footnotes", {}))
-    if mark is None or mark.end > state.posMax:
+    if not end and (mark is None or mark.end > state.posMax):
         return False
-    if not silent:
+    if silent:  # within the text of a link: a bracket, as links do not stand in links
+        state.pos += 1
+    elif mark is not None:
         raised(state, mark)
-    state.pos = mark.end
+        state.pos = mark.end
+    else:
+        state.append_pending(state.src[state.pos : end])
+        state.pos = end
     return True
 
 

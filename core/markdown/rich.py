@@ -29,8 +29,10 @@ MOST_LEVELS = 16
 MOST_COLUMNS = 20
 
 _OTHER_NAMES = {"strike": "strikethrough"}
-_DETAILS = re.compile(r"(<details\b[^>]*+>|</details\s*+>)", re.IGNORECASE)
-_SUMMARY = re.compile(r"<summary\b[^>]*+>(.*?)</summary\s*+>", re.IGNORECASE | re.DOTALL)
+_DETAILS = re.compile(r"(<details\b[^<>]*+>|</details\s*+>)", re.IGNORECASE)
+_SUMMARY = re.compile(
+    r"<summary\b[^<>]*+>((?:(?!<summary).)*?)</summary\s*+>", re.IGNORECASE | re.DOTALL
+)
 _NO_SUMMARY = "…"
 
 Container = Literal["list", "item", "quote", "details"]

@@ -70,7 +70,7 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
 
 
 def begin_line(state: StateInline) -> None:
-    is_begun = state.pending.strip() or (state.tokens and state.tokens[-1].tag != "br")
+    is_begun = state.pending.strip(" •") or (state.tokens and state.tokens[-1].tag != "br")
     if is_begun:
         state.push("hardbreak", "br", 0)
 

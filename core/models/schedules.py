@@ -43,7 +43,7 @@ class Schedule(models.Model):
         OVER = "over", "nothing is left"
 
     class Missed(models.TextChoices):
-        """The treatment of an occurrence that was due while the gateway was off."""
+        """The treatment of an occurrence that comes late, as the gateway was off or busy."""
 
         ONCE = "once", "once, as soon as possible"
         SKIP = "skip", "left out"

@@ -95,7 +95,7 @@ class ScheduleTool(Tool):
             "if_missed": {
                 "type": "string",
                 "enum": ["once", "skip"],
-                "description": "If the gateway was off at that time; by default once.",
+                "description": "If the gateway was off or busy at that time; by default once.",
             },
         },
         "required": ["action"],

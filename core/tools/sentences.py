@@ -68,7 +68,7 @@ SENTENCES = (
     gettext_noop("I do not know this time zone. Did you mean {0}?"),
     gettext_noop("I do not know this time zone."),
     gettext_noop("There is no reminder with this number."),
-    gettext_noop("The numbers have changed since the last list, so nothing was deleted."),
+    gettext_noop("The numbers have changed since the last list, so nothing was changed."),
     gettext_noop("paused"),
     gettext_noop("paused by the owner"),
     gettext_noop("paused after three failures"),

@@ -49,16 +49,17 @@ def test_a_formula_is_drawn_however_a_model_marks_it(source: str, display: str) 
         (r"\left\{ \begin{aligned} a &= b \\ c &= d \end{aligned} \right.", 2, 4),
         (r"a = b \\ c = d", 2, 2),
         (r"a &= b \\ &= c", 2, 4),
+        (r"\begin{aligned} a &= b \\[0.5em] c &= d \end{aligned}", 2, 4),
     ],
 )
 def test_the_lines_of_a_formula_stand_below_each_other(tex: str, rows: int, cells: int) -> None:
     shown = render(f"$$\n{tex}\n$$")
     assert (shown.count("<mtr>"), shown.count("<mtd")) == (rows, cells)
-    assert not re.search(r"&amp;|\\", shown)
+    assert not re.search(r"&amp;|\\|em", shown.replace('columnspacing="0em"', ""))
 
 
 @pytest.mark.parametrize(
-    "tex", [r"\ce{H2O}", r"\begin{rcases} a & b \\ c & d \end{rcases}", "a & b"]
+    "tex", [r"\ce{H2O}", r"\begin{rcases} a & b \\ c & d \end{rcases}", "a & b", r"a \& \ce{b}"]
 )
 def test_a_formula_with_an_unknown_command_or_column_is_shown_as_written(tex: str) -> None:
     shown = render(f"$$\n{tex}\n$$")

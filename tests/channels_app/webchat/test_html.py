@@ -233,6 +233,7 @@ def test_of_a_link_that_leads_nowhere_the_text_is_shown_as_on_other_channels() -
 def test_an_index_before_brackets_is_no_link(text: str) -> None:
     assert render(text) == f"<p>{text}</p>\n"
     assert '<a href="https://e.org"' in render("see[1](https://e.org)")
+    assert f">{text}</a>" in render(f"[{text}](https://e.org)")
 
 
 def test_t2_footnotes_are_raised_numbers_where_they_have_a_note() -> None:
@@ -241,6 +242,10 @@ def test_t2_footnotes_are_raised_numbers_where_they_have_a_note() -> None:
         "<p>Salt<sup>1</sup>, [^a-z]!</p>\n<ul>\n<li>deep!<sup>1</sup></li>\n</ul>\n"
         "<p><sup>1</sup> <a>https://e.org</a><br>\ntwice</p>\n"
     )
+    in_list = render("[a[^x]](https://e.org)[^x][^y]\n\n- [^x]: b\n- [^y]: c")
+    assert "a<sup>1</sup></a><sup>1</sup><sup> 2</sup></p>" in in_list
+    assert "<li><sup>1</sup> b</li>\n<li><sup>2</sup> c</li>" in in_list
+    assert "a[^1]" in render("a[^1]\n\n```\n[^1]: b\n```")
 
 
 def test_t2_lists_and_folded_parts_in_the_cell_of_a_table_are_shown_line_by_line() -> None:
@@ -248,6 +253,7 @@ def test_t2_lists_and_folded_parts_in_the_cell_of_a_table_are_shown_line_by_line
     listed = cell("<ul><li>**b**</li><li>c</li></ul>")
     assert "<td>• <strong>b</strong><br>\n• c</td>" in render(listed)
     assert "<td>b<br>\nc</td>" in render(cell("<p>b</p><p>c</p>"))
+    assert "<td>• b<br>\n• c</td>" in render(cell("<ul><li><p>b</p></li><li>c</li></ul>"))
     folded = cell("<details><summary>b</summary>c</details>")
     assert "<td><strong>b</strong><br>\nc</td>" in render(folded)
     assert "use &lt;ul&gt; and &lt;li&gt;" in render("use <ul> and <li>")

@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from django.utils.translation import gettext
 
 from channels_app.webchat import views
+from core.lib.interface_language import spoken
+from core.tools import phrases, registry
+from core.tools.sentences import TOOL_NAMES
 from tests import ROOT
 
 HERE = Path(__file__).parent
@@ -58,3 +62,13 @@ def test_rx3_no_module_writes_html_but_through_the_one_policy() -> None:
         if sink in path.read_text(encoding="utf-8")
     }
     assert found == {("dom.js", "innerHTML")}
+
+
+def test_each_tool_of_ours_has_its_own_words_and_the_page_has_the_same() -> None:
+    """A question names it with them: two tools must not look alike."""
+    source = (MODULES / "messages.js").read_text(encoding="utf-8")
+    assert dict(re.findall(r'^  (\w+): gettext\("(.+?)"\),$', source, re.MULTILINE)) == TOOL_NAMES
+    assert TOOL_NAMES.keys() == registry.TOOLS.keys()
+    for language in ("en", *phrases.ORDER):
+        with spoken(language):
+            assert len(set(map(gettext, TOOL_NAMES.values()))) == len(TOOL_NAMES)

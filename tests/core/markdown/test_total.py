@@ -63,6 +63,8 @@ UNITS = (
     "<?",
     "</b>",
     "<b>",
+    "<p>b</p>",
+    "<summary>",
     "<T>",
     "&",
     "&amp;",
@@ -208,6 +210,7 @@ def cost(source: str, *, times_each: int = 1) -> float:
             markdown.split(markdown.live_view(source))
             markdown_v2(source)
             markdown.markdown_to_whatsapp(source)
+            markdown.to_rich(source)
             times.append(time.process_time() - began)
     finally:
         gc.enable()

@@ -48,6 +48,10 @@ test("table cells are split and aligned", () => {
   assert.deepEqual(table.rows, [["1", "x | y", "3"]]);
 });
 
+test("an index before brackets is no link", () => {
+  assert.equal(inline("fns[0](e.data) f[k]() see[1](https://e.org)"), "fns[0](e.data) f[k]() see<link>1</>");
+});
+
 test("footnotes are raised", () => {
   assert.equal(inline("Salt[^1], [^a-z]\n[^1]: sea"), "Salt<sup>1</>, [^a-z]\n<sup>1</>: sea");
 });
