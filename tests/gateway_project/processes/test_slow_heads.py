@@ -227,6 +227,18 @@ async def test_an_ended_connection_is_freed_at_once(server: Server) -> None:
         gc.enable()
 
 
+async def test_an_application_learns_that_a_client_left_which_asked_before_its_body(
+    server: Server,
+) -> None:
+    client = await server.connect()
+    fields = "Expect: 100-continue", "Content-Length: 1"
+    await client.send(request("/unread", *fields, method="POST"))
+    client.socket.close()
+    await server.wait(MOMENT)
+    await server.release()
+    assert server.site.gone == ["/unread"]
+
+
 async def test_a_refused_client_has_time_to_read_its_answer(server: Server) -> None:
     """Its further bytes are taken: a reset would discard the answer."""
     client = await server.connect()
@@ -391,6 +403,7 @@ async def test_connect_is_refused(server: Server) -> None:
     await client.send(request("/one", "Content-Length: 18", method="CONNECT"))
     await client.send(request("/two"))
     assert await client.statuses() == [501]
+    assert b"CONNECT is not supported." in client.received
     assert client.is_ended
     assert server.site.scopes == []
 
@@ -412,6 +425,7 @@ async def test_a_handshake_that_cannot_be_read_is_refused(
     client = await server.connect()
     await client.send(request(target, *UPGRADE, field))
     assert await client.statuses() == [status]
+    assert status != 400 or b"The handshake is not valid." in client.received
     assert client.is_closed()
     assert server.site.scopes == []
 
