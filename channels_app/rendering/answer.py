@@ -72,6 +72,8 @@ def answer_of(
     texts.append(
         sources_text([each for each in messages if isinstance(each, RetrievalMessage)], words)
     )
+    if code == "budget" and "retry_after" in end:
+        code = "rate_limited"  # other answers hold the budget for a moment; so it is at /v1
     if status == "error" and not error:
         error = one_line(str(end.get("error") or words.failed))
     text = "\n\n".join(text for text in texts if text)

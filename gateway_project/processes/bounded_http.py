@@ -33,17 +33,18 @@ class RefusedRequestError(Exception):
 
 
 class LateClose:
-    """A connection as the answer to one request sees it: an answer before the end of the request's
-    body does not close it at once.
+    """A connection as its answers see it: one before the end of its request's body does not close
+    it at once.
     """
 
     def __init__(self, protocol: "BoundedHttpProtocol") -> None:
-        self._protocol, self._cycle = protocol, protocol.cycle
+        self._protocol = protocol
         self.write = protocol.transport.write
         self.is_closing = protocol.transport.is_closing
 
     def close(self) -> None:
-        if self._cycle.response_complete and self._cycle.more_body:
+        last = self._protocol.cycle  # a body that is still coming is that of the last request
+        if last.response_complete and last.more_body:
             self._protocol.linger()
         else:
             self._protocol.transport.close()
@@ -74,6 +75,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.stop_head_timer()
         super().connection_lost(exc)
+        if self.cycle is not None:
+            self.cycle.transport = self.transport  # LateClose refers to this connection
 
     def data_received(self, data: bytes) -> None:
         """Parse ``data`` in pieces, until the request is refused or becomes a WebSocket."""
@@ -120,7 +123,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Stop the limits of the head; the application checks the body."""
-        is_offer = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self.parser.get_method() == b"CONNECT":  # its body would be read as another request
+            self.refusal = 501, "CONNECT is not supported."
+            raise RefusedRequestError
+        is_offer = self.parser.should_upgrade()
         is_handshake = is_offer and self._should_upgrade()
         if is_offer and not is_handshake:
             self.head_again = self.without_offer()
@@ -156,7 +162,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         Called by uvicorn while it handles the parser's exception, which says where the body begins.
         """
         error, head = sys.exception(), self.head_again
-        if head and error is not None:
+        if error is not None:
             self.head_again = b""
             self.parser = httptools.HttpRequestParser(self)  # the other one may be at its end
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's

@@ -9,6 +9,8 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from gateway_project.processes.bounded_http import refusal
+
 TOGETHER_SECONDS = 0.5
 
 
@@ -20,6 +22,16 @@ class AlignedPings(WebSocketsSansIOProtocol):
         interval = self.ping_interval or 0.0
         due = math.ceil((self.loop.time() + interval) / TOGETHER_SECONDS) * TOGETHER_SECONDS
         self.ping_timer = self.loop.call_at(due, self.send_keepalive_ping)
+
+    def data_received(self, data: bytes) -> None:
+        """Read it; answer a handshake that cannot be read, as one with a body or a line of more
+        than 8 KiB: uvicorn neither answers it nor closes.
+        """
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            answer = b"".join(self.conn.data_to_send())
+            self.transport.write(answer or refusal(400, "The handshake is not valid."))
+            self.transport.close()
 
     async def send(self, message: Any) -> None:
         """Send it; a handshake that got an answer over HTTP is complete: uvicorn logs an error."""

@@ -242,6 +242,15 @@ def test_m3_a_fatal_error_is_the_last_frame_and_its_details_stay_here() -> None:
     assert done["run_id"] == "r1"
 
 
+@pytest.mark.parametrize(("end", "code"), [({}, "budget"), ({"retry_after": 30.0}, "rate_limited")])
+def test_m3_a_budget_that_is_free_again_soon_is_a_rate_limit(
+    end: dict[str, float], code: str
+) -> None:
+    """Programs do not ask again after ``budget``."""
+    (done,) = inbound(run(say(error_message("Later.", "budget")), status="error", **end))
+    assert done["code"] == code
+
+
 def test_m3_a_run_that_goes_on_after_an_error_is_not_ended_by_it() -> None:
     log = run(say(error_message("One source was down")), text_of("Still."))
     assert openai(log)["content"] == "⚠️ One source was down\n\nStill."

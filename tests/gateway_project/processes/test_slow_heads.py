@@ -208,6 +208,37 @@ async def test_an_ended_connection_is_not_kept_until_its_time(server: Server) ->
     assert not server.state.connections
 
 
+async def test_an_ended_connection_is_freed_at_once(server: Server) -> None:
+    """Without the garbage collector, and so is a request after its answer."""
+    client = await server.connect()
+    (connection,) = server.state.connections
+    gc.disable()
+    try:
+        await client.send(request())
+        kept = [weakref.ref(connection), weakref.ref(connection.cycle)]
+        await client.send(request())
+        assert kept[1]() is None
+        assert await client.statuses() == [200, 200]
+        del connection
+        client.socket.close()
+        await server.wait(MOMENT)
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+
+
+async def test_an_application_learns_that_a_client_left_which_asked_before_its_body(
+    server: Server,
+) -> None:
+    client = await server.connect()
+    fields = "Expect: 100-continue", "Content-Length: 1"
+    await client.send(request("/unread", *fields, method="POST"))
+    client.socket.close()
+    await server.wait(MOMENT)
+    await server.release()
+    assert server.site.gone == ["/unread"]
+
+
 async def test_a_refused_client_has_time_to_read_its_answer(server: Server) -> None:
     """Its further bytes are taken: a reset would discard the answer."""
     client = await server.connect()
@@ -366,11 +397,37 @@ async def test_a_handshake_is_a_get(server: Server) -> None:
     assert await client.bodies() == ["/one 1"]
 
 
-async def test_connect_is_a_usual_request(server: Server) -> None:
-    """Bytes that follow at once are those of another protocol."""
+async def test_connect_is_refused(server: Server) -> None:
+    """The parser takes no body of it: a proxy that passed one on would send another request."""
     client = await server.connect()
-    await client.send(request("/one", method="CONNECT") + request("/two"))
-    assert await client.bodies() == ["/one 0"]
+    await client.send(request("/one", "Content-Length: 18", method="CONNECT"))
+    await client.send(request("/two"))
+    assert await client.statuses() == [501]
+    assert b"CONNECT is not supported." in client.received
+    assert client.is_ended
+    assert server.site.scopes == []
+
+
+@pytest.mark.parametrize(
+    ("target", "field", "status"),
+    [
+        ("/ws", "Content-Length: 5", 400),
+        ("/ws", CHUNKED, 400),
+        ("/ws", f"Cookie: {'a' * 9000}", 431),
+        (f"/ws?{'a' * 9000}", "X: a", 414),
+    ],
+)
+async def test_a_handshake_that_cannot_be_read_is_refused(
+    target: str, field: str, status: int, server: Server, settings: Settings
+) -> None:
+    """It had no answer, and its connection no end."""
+    settings.MAX_HEAD_BYTES = 10_000
+    client = await server.connect()
+    await client.send(request(target, *UPGRADE, field))
+    assert await client.statuses() == [status]
+    assert status != 400 or b"The handshake is not valid." in client.received
+    assert client.is_closed()
+    assert server.site.scopes == []
 
 
 async def test_a_handshake_over_the_limit_is_refused(server: Server) -> None:
