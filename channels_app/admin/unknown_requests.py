@@ -134,7 +134,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         if by:
             names = ", ".join(sorted({visible_line(each, 60) for each in by}))
             text = f"{counted(len(by), 'sender')} still blocked by a pattern: {names}"
-            messages.warning(request, f"{text}. Remove that under Block patterns.")
+            messages.warning(request, f"{text}. Remove it under Block patterns.")
         if number or not by:
             text = f"{counted(number, 'sender')} unblocked: you are asked with the next message."
             messages.success(request, text)

@@ -138,6 +138,12 @@ class ChangedFieldsOnly:
         )
         for field in form.fields.values():
             field.show_hidden_initial = told
+        if form.is_bound and told:
+            # Of an empty choice of several a page tells nothing: shown again with an error, it
+            # would tell what was sent.
+            form.data = form.data.copy()
+            for name in map(form.add_initial_prefix, form.fields):
+                form.data.setlistdefault(name)
 
     def as_stored(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the values that the row will have: the page's, where it changes them."""
