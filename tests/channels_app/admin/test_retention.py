@@ -59,7 +59,7 @@ def test_x14_an_owner_adds_changes_and_deletes_a_rule_with_a_trail(
 def test_x14_an_old_page_of_a_rule_takes_back_nothing_that_it_does_not_change(
     browser: Client, ann: User
 ) -> None:
-    """What was to be kept longer was removed. A rule has one duration: that of the later page."""
+    """Messages that were to be kept longer were removed. The later page's duration holds."""
     row = RetentionRule.objects.create(kind="messages", days=30)
     sent = opened(browser, row)
     RetentionRule.objects.filter(pk=row.pk).update(days=None, newest=100)

@@ -9,8 +9,8 @@ from core.models import User
 
 
 @pytest.mark.django_db
-def test_each_page_of_a_row_stores_only_what_it_changes() -> None:
-    """What an owner had switched off in one tab was switched on from another."""
+def test_each_page_of_a_row_stores_its_changes_only() -> None:
+    """A service that was switched off in one tab was switched on from another."""
     request = RequestFactory().get("/")
     request.user = User.objects.create(is_owner=True, is_staff=True, is_superuser=True)
     pages = [each for each in admin.site._registry.values() if each.has_change_permission(request)]
