@@ -67,8 +67,10 @@ OWN_ACCOUNT = "your own account"
 ADMITTED = ("only_listed", "is_active")
 
 
-class IdentityForm(ModelForm[ChannelIdentity]):
+class IdentityForm(ChangedFieldsOnly, ModelForm[ChannelIdentity]):
     """Normalise an identity ([A2])."""
+
+    at_once = frozenset({"kind", "channel", "account", "value"})
 
     class Meta:
         model = ChannelIdentity
@@ -98,10 +100,10 @@ class IdentityFormSet(_FormSet):
         super().clean()
         seen = set()
         for form in self.forms:
-            data = getattr(form, "cleaned_data", None) or {}
-            if not data.get("value") or data.get("DELETE"):
+            row, data = form.instance, getattr(form, "cleaned_data", None) or {}
+            if not row.value or data.get("DELETE"):
                 continue
-            identity = (data.get("kind"), data.get("account"), data.get("channel"), data["value"])
+            identity = (row.kind, row.account_id, row.channel, row.value)
             if identity in seen:
                 form.add_error("value", "This identity is in another row already.")
             seen.add(identity)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.owner import backups
-from core.admin.base import ReadOnlyAdmin, shown, shown_state
+from core.admin.base import ChangedFieldsOnly, ModelForm, ReadOnlyAdmin, shown, shown_state
 from core.models import Backup, BackupSchedule
 
 COLOURS = {
@@ -80,10 +80,15 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
         return redirect("admin:core_backup_changelist")
 
 
+class BackupScheduleForm(ChangedFieldsOnly, ModelForm[BackupSchedule]):
+    """Day and time, and whether it is on."""
+
+
 @admin.register(BackupSchedule)
 class BackupScheduleAdmin(OnlyDeciders, AuditedAdmin[BackupSchedule]):
     """The one schedule."""
 
+    form = BackupScheduleForm
     fields = ("is_on", "day", "at")
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:

@@ -151,9 +151,7 @@ class McpServerForm(KeyForm[McpServer]):
         will = self.as_stored(data)
         if will.get("url"):
             private = bool(will.get("allow_private"))
-            words = addresses.problem(
-                will["url"], private=private, resolve=lambda _host, _port: self.resolved
-            )
+            words = addresses.problem(will["url"], private=private, resolve=self.resolve)
             if words:
                 self.add_error("url", words)
         return data

@@ -10,14 +10,22 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
+from core.admin.base import ChangedFieldsOnly, ModelForm
 from core.conversations.retention import counts, passes
 from core.models import RetentionRule
+
+
+class RetentionRuleForm(ChangedFieldsOnly, ModelForm[RetentionRule]):
+    """A rule; its duration is one of two fields."""
+
+    at_once = frozenset({"days", "newest"})
 
 
 @admin.register(RetentionRule)
 class RetentionRuleAdmin(OnlyDeciders, AuditedAdmin[RetentionRule]):
     """How long rows are kept, and whose; changed by owners."""
 
+    form = RetentionRuleForm
     list_display = ("kind", "shown_target", "shown_duration", "created_at")
     list_filter = ("kind", "account", "assistant")
     list_select_related = RetentionRule.TARGETS

@@ -1,5 +1,6 @@
 """The key of a service in a form: written, encrypted, and never shown again."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from django import forms
@@ -27,10 +28,10 @@ class HasSecrets(Protocol):
 
 class KeyForm(ChangedFieldsOnly, ModelForm[M]):
     """A form with the fields ``key`` and ``remove_key``, for a row with ``secrets``. ``resolved``:
-    the addresses of the posted host.
+    the addresses of the posted host, by its name.
     """
 
-    resolved: list[str] = []
+    resolved: Mapping[str, list[str]] = {}
 
     key = forms.CharField(
         required=False,
@@ -51,6 +52,12 @@ class KeyForm(ChangedFieldsOnly, ModelForm[M]):
     def row(self) -> Any:
         """Return the row, which has secrets."""
         return self.instance
+
+    def resolve(self, host: str, _port: int) -> list[str]:
+        """Return the addresses of the posted host; none of a host that another page has stored
+        since, which was checked there, and is at each connection.
+        """
+        return self.resolved.get(host, [])
 
     def describe_key(self, *, page: str) -> None:
         """Say in the form what an empty key does. ``page``: where keys are made; empty where none

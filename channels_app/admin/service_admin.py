@@ -65,7 +65,7 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
         """
         if decides(request):
             host = addresses.host_of(str(request.POST.get(self.address, "")).strip())
-            vars(request)["resolved"] = addresses.look_up(host)
+            vars(request)["resolved"] = {host: addresses.look_up(host)}
         yield
         saved = vars(request).get("saved_service")
         if saved is not None and saved.enabled:
@@ -73,7 +73,7 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
 
     def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Tell the form where the posted host leads, and :meth:`form_values`."""
-        values = {"resolved": vars(request).get("resolved", []), **self.form_values(request, obj)}
+        values = {"resolved": vars(request).get("resolved", {}), **self.form_values(request, obj)}
         kwargs["form"] = type("ServiceForm", (self.form,), values)
         return super().get_form(request, obj, *args, **kwargs)
 

@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin import tool_rule_why
-from core.admin.base import ModelForm, badge, shown, visible, visible_line
+from core.admin.base import ChangedFieldsOnly, ModelForm, badge, shown, visible, visible_line
 from core.models import ToolCall, ToolGrant, ToolRule
 from core.tools import registry
 from core.tools.mcp import offered
@@ -73,7 +73,7 @@ class ToolGrantAdmin(OnlyDeciders, AuditedAdmin[ToolGrant]):
         return found
 
 
-class ToolRuleForm(ModelForm[ToolRule]):
+class ToolRuleForm(ChangedFieldsOnly, ModelForm[ToolRule]):
     """A rule for one tool. It holds where all that it names is as in the conversation."""
 
     tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget(), label="Tool")
@@ -98,9 +98,10 @@ class ToolRuleForm(ModelForm[ToolRule]):
     def clean(self) -> dict[str, Any]:
         """Accept a group with its account only, and one rule for each target."""
         data = super().clean() or {}
-        if data.get("chat") and not data.get("account"):
+        will = self.as_stored(data)
+        if will.get("chat") and not will.get("account"):
             self.add_error("account", "Choose the account of this group.")
-        if not self.errors and self.same(data).exists():
+        if not self.errors and self.same(will).exists():
             # Beside a field: see ApiKeyForm.
             self.add_error("tool", "There is a rule for this tool and target. Change that one.")
         return data

@@ -135,10 +135,9 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             names = ", ".join(sorted({visible_line(each, 60) for each in by}))
             text = f"{counted(len(by), 'sender')} still blocked by a pattern: {names}"
             messages.warning(request, f"{text}. Remove it under Block patterns.")
-        if by and not number:
-            return
-        text = f"{counted(number, 'sender')} unblocked: you are asked with the next message."
-        messages.success(request, text)
+        if number or not by:
+            text = f"{counted(number, 'sender')} unblocked: you are asked with the next message."
+            messages.success(request, text)
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, User) and request.user.is_owner

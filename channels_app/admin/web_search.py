@@ -121,7 +121,7 @@ class SearchProviderForm(KeyForm[SearchProvider]):
         values = {name: will.get(name) or type(default)() for name, default in OWN.items()}
         info = replace(catalogue.search_info(self.instance), **values)
         wrong = services.problem_of_address(info) or problem(
-            info.base_url, private=info.allow_private, resolve=lambda _host, _port: self.resolved
+            info.base_url, private=info.allow_private, resolve=self.resolve
         )
         if wrong:
             self.add_error("base_url", ValidationError(wrong))

@@ -125,8 +125,10 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
 class ChangedFieldsOnly:
     """Mixin of a model form that stores the fields of which the page showed another value; changes
     that others have made since then stay. A new row, and a form that was sent without those values,
-    store all.
+    store all. ``at_once``: fields that are all stored when one of them is changed.
     """
+
+    at_once: frozenset[str] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -136,18 +138,28 @@ class ChangedFieldsOnly:
         )
         for field in form.fields.values():
             field.show_hidden_initial = told
+        if form.is_bound and told:
+            # Of an empty choice of several a page tells nothing: shown again with an error, it
+            # would tell what was sent.
+            form.data = form.data.copy()
+            for name in map(form.add_initial_prefix, form.fields):
+                form.data.setlistdefault(name)
 
     def as_stored(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the values that the row will have: the page's, where it changes them."""
         form: Any = self
         if form.instance.pk is None:
             return data
-        kept = data.keys() & form.initial.keys() - set(form.changed_data)
+        kept = data.keys() & form.initial.keys() - self._stored()
         return {**data, **{name: form.initial[name] for name in kept}}
+
+    def _stored(self) -> set[str]:
+        changed: set[str] = set(self.changed_data)  # type: ignore[attr-defined]  # a form's
+        return changed | (self.at_once if changed & self.at_once else set())
 
     def _post_clean(self) -> None:
         form: Any = self
-        unchanged = set(form.cleaned_data) - set(form.changed_data)
+        unchanged = set(form.cleaned_data) - self._stored()
         for name in unchanged if form.instance.pk is not None else ():
             del form.cleaned_data[name]
         super()._post_clean()  # type: ignore[misc]  # a mixin of ModelForm

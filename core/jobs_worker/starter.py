@@ -116,14 +116,13 @@ class Starter:
 
     def leave(self) -> None:
         """Let the thread kill the processes and put their jobs back into the queue."""
+        self._stop_by = self._stop_by or time.monotonic() + STOP_SECONDS
         self._stopping = True
-        self._stop_by = time.monotonic() + STOP_SECONDS
         self.wake()
 
     def stop(self) -> None:
         """Wait until the thread has left, at most STOP_SECONDS from the first :meth:`leave`."""
-        if not self._stopping:
-            self.leave()
+        self.leave()
         self._thread.join(max(0.0, self._stop_by - time.monotonic()))
 
     def _run(self) -> None:

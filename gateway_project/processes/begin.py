@@ -1,7 +1,6 @@
 """The start of each process: refuse a database of newer code, and log one line."""
 
 import logging
-import os
 import resource
 import signal
 import sys
@@ -68,7 +67,7 @@ def allow_many_files() -> None:
 def stop_at_hang_up() -> None:
     """Stop at SIGHUP as at SIGTERM, as `up` does; it stays ignored under nohup."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 def described(name: str, **more: object) -> str:

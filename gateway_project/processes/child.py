@@ -50,7 +50,7 @@ def watch_parent(*, parent: int, process: subprocess.Popen[bytes]) -> None:
 def stay_and_watch(*, parent: int, arguments: Sequence[str], fds: Sequence[int]) -> int:
     """Run the command until it or ``parent`` ends, and forward signals; return its exit code."""
     process = subprocess.Popen(arguments, pass_fds=fds)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, lambda received, _frame: process.send_signal(received))
     threading.Thread(
         target=watch_parent, kwargs={"parent": parent, "process": process}, daemon=True

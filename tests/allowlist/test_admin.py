@@ -763,6 +763,30 @@ def test_an_old_page_of_a_person_takes_back_nothing_that_it_does_not_change(
     assert changed == {"display_name": ["", "Ada"]}
 
 
+def test_an_old_page_of_a_person_takes_back_no_end_of_an_identity(
+    owner_client: Client, telegram: ChannelAccount
+) -> None:
+    """Access that was ended in another tab held again, and the audit named a change."""
+    person = User.objects.create(username="guest")
+    row = person.identities.create(kind="im", channel="telegram", account=telegram, value="41")
+    address = reverse("admin:core_user_change", args=[person.pk])
+    answer = owner_client.get(address)
+    hidden = r'name="(initial-[a-z0-9_-]+)" value="([^"]*)"'
+    sent = {**shown_fields(answer), **dict(re.findall(hidden, answer.content.decode()))}
+    assert sent["initial-identities-0-value"] == "41"
+    end = timezone.now().replace(microsecond=0)
+    ChannelIdentity.objects.filter(pk=row.pk).update(expires_at=end)
+    assert owner_client.post(address, {**sent, "display_name": "Ada"}).status_code == 302
+    row.refresh_from_db()
+    assert (row.value, row.expires_at) == ("41", end)
+    assert not AuditEntry.objects.filter(action="channelidentity.changed").exists()
+    assert owner_client.post(address, {**sent, "identities-0-value": "42"}).status_code == 302
+    row.refresh_from_db()
+    assert (row.value, row.account, row.expires_at) == ("42", telegram, end)
+    assert owner_client.post(address, {**sent, "identities-0-DELETE": "on"}).status_code == 302
+    assert not person.identities.exists()
+
+
 @pytest.mark.parametrize("by_identity", [False, True])
 def test_a9_closing_an_open_list_ends_the_requests_of_its_senders(
     owner_client: Client,

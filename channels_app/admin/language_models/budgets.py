@@ -69,7 +69,8 @@ class BudgetForm(ChangedFieldsOnly, ModelForm[Budget]):
         if data.get("each_person") and data.get("user"):
             words = "A budget of one person is this person's already."
             self.add_error("each_person", words)
-        if "amount" in data and {"amount", "unit"} & set(self.changed_data):
+        is_new = self.instance.pk is None
+        if "amount" in data and (is_new or {"amount", "unit"} & set(self.changed_data)):
             self.set_limit(data["amount"], data.get("unit") or self.instance.unit)
         return data
 

@@ -92,7 +92,7 @@ class ProviderForm(KeyForm[ModelProvider]):
         values = {name: will[name] for name in SETTINGS if will.get(name) is not None}
         info = replace(catalogue.provider_info(self.instance), kind=kind, **values)
         key = self.key_after(data)
-        found = vendors.problems(info, key, resolve=lambda _host, _port: self.resolved)
+        found = vendors.problems(info, key, resolve=self.resolve)
         if "key" in found and not key and self.text is not None:
             found["key"] = f"Enter a key. It is made at {self.text.key_page}."
         return found

@@ -96,6 +96,14 @@ def test_a_limit_is_stored_in_its_unit_and_shown_as_it_was_entered(
     assert entry.data == {"limit": [None, limit]}
 
 
+def test_a_new_limit_may_come_with_the_address_of_the_page(browser: Client) -> None:
+    """The page shows it first, and it was not stored."""
+    address = f"{page(Budget)}?amount=5&unit=tokens"
+    fields = {"amount": "5", "initial-amount": "5", "unit": "tokens", "initial-unit": "tokens"}
+    assert browser.post(address, {**fields, "period": "day"}).status_code == 302
+    assert Budget.objects.get().limit == 5
+
+
 def test_targets_of_every_kind(
     browser: Client, ann: User, telegram: ChannelAccount, default: Assistant
 ) -> None:

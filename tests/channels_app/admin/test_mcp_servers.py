@@ -80,6 +80,20 @@ def test_an_old_page_takes_back_nothing_that_it_does_not_change(browser: Client)
     assert row.open_secrets() == {"client_secret": "hidden"}
 
 
+def test_people_that_were_chosen_beside_an_error_are_stored_with_its_correction(
+    browser: Client,
+) -> None:
+    """The page took them for those of the row, and so all people had the tools of the server."""
+    row = McpServer.objects.create(name="Shed", slug="shed", url=GOOD["url"])
+    ann = User.objects.create(username="ann")
+    sent = {**opened(browser, row), "people": [str(ann.pk)]}
+    answer = browser.post(page(McpServer, row.pk), {**sent, "url": "nowhere"})
+    assert "url" in errors_of(answer)
+    told = re.findall(r'name="initial-people" value="([^"]*)"', answer.content.decode())
+    browser.post(page(McpServer, row.pk), {**sent, "initial-people": told})
+    assert list(row.people.all()) == [ann]
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [

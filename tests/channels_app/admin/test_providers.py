@@ -62,6 +62,21 @@ def test_an_old_page_takes_back_nothing_that_it_does_not_change(
     assert KEY not in str(opened(browser, provider))
 
 
+def test_an_old_page_of_a_server_inside_is_stored_after_its_move(
+    browser: Client, provider: ModelProvider
+) -> None:
+    """The addresses of the host that the page shows were held against the one that is stored."""
+    inside: dict[str, Any] = {"base_url": "http://192.168.1.20/v1", "allow_private": True}
+    ModelProvider.objects.filter(pk=provider.pk).update(**inside)
+    sent = opened(browser, provider)
+    moved: dict[str, Any] = {"base_url": "https://api.example.com/v1", "allow_private": False}
+    ModelProvider.objects.filter(pk=provider.pk).update(**moved)
+    answer = browser.post(page(ModelProvider, provider.pk), {**sent, "name": "Hut"})
+    assert answer.status_code == 302, errors_of(answer)
+    provider.refresh_from_db()
+    assert (provider.name, provider.base_url) == ("Hut", "https://api.example.com/v1")
+
+
 def test_the_kind_is_chosen_first_with_a_few_words_about_each(browser: Client) -> None:
     content = unescape(browser.get(page(ModelProvider)).content.decode())
     for kind in KINDS.values():

@@ -15,7 +15,7 @@ from allowlist.models import AuditEntry
 from channels_app.worker import retention
 from core.models import ChannelAccount, ChatSession, Message, RetentionRule, User
 from tests.benchmarks.year import MOST_QUERIES
-from tests.channels_app.admin.conftest import errors_of, page
+from tests.channels_app.admin.conftest import errors_of, opened, page
 
 pytestmark = pytest.mark.django_db
 RULES = "/admin/core/retentionrule/"
@@ -54,6 +54,21 @@ def test_x14_an_owner_adds_changes_and_deletes_a_rule_with_a_trail(
     trail = AuditEntry.objects.filter(action__startswith="retentionrule.").order_by("id")
     assert [each.action.partition(".")[2] for each in trail] == ["added", "changed", "deleted"]
     assert trail[1].data == {"days": [30, 60]}
+
+
+def test_x14_an_old_page_of_a_rule_takes_back_nothing_that_it_does_not_change(
+    browser: Client, ann: User
+) -> None:
+    """Messages that were to be kept longer were removed. The later page's duration holds."""
+    row = RetentionRule.objects.create(kind="messages", days=30)
+    sent = opened(browser, row)
+    RetentionRule.objects.filter(pk=row.pk).update(days=None, newest=100)
+    browser.post(page(RetentionRule, row.pk), {**sent, "user": str(ann.pk)})
+    row.refresh_from_db()
+    assert (row.user, row.days, row.newest) == (ann, None, 100)
+    browser.post(page(RetentionRule, row.pk), {**sent, "days": "60"})
+    row.refresh_from_db()
+    assert (row.user, row.days, row.newest) == (ann, 60, None)
 
 
 def test_x14_a_rule_that_makes_no_sense_is_refused_in_words(browser: Client, ann: User) -> None:

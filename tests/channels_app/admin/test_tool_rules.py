@@ -14,7 +14,7 @@ from core.models import Assistant, ChannelAccount, ChatSession, Run, ToolGrant, 
 from core.providers import catalogue
 from core.tools import rules
 from core.tools.rules import Where
-from tests.channels_app.admin.conftest import errors_of, messages_of, page
+from tests.channels_app.admin.conftest import errors_of, messages_of, opened, page
 
 pytestmark = pytest.mark.django_db
 GRANTS, RULES = "/admin/core/toolgrant/", "/admin/core/toolrule/"
@@ -64,6 +64,24 @@ def test_v65_allowed_tools_are_neither_made_nor_changed_by_hand(browser: Client,
     assert browser.post(page(ToolGrant, row.pk), {"tool": "x"}).status_code == 403
     assert browser.post(f"{GRANTS}{row.pk}/delete/", {"post": "yes"}).status_code == 302
     assert AuditEntry.objects.filter(action="toolgrant.deleted").exists()
+
+
+def test_v66_an_old_page_of_a_rule_takes_back_nothing_that_it_does_not_change(
+    browser: Client, ann: User, telegram: ChannelAccount
+) -> None:
+    """The tool was offered again, or asked no more."""
+    row = ToolRule.objects.create(tool="current_time", ask="never")
+    sent = opened(browser, row)
+    ToolRule.objects.filter(pk=row.pk).update(ask="off", account=telegram)
+    group = browser.post(page(ToolRule, row.pk), {**sent, "user": str(ann.pk), "chat": "-9"})
+    assert group.status_code == 302, errors_of(group)
+    row.refresh_from_db()
+    assert (row.ask, row.user, row.account, row.chat) == ("off", ann, telegram, "-9")
+    other = ToolRule.objects.create(tool="current_time", ask="always")
+    sent = opened(browser, other)
+    ToolRule.objects.filter(pk=other.pk).update(account=telegram, chat="-9")
+    same = browser.post(page(ToolRule, other.pk), {**sent, "user": str(ann.pk)})
+    assert "There is a rule for this tool" in errors_of(same)["tool"]
 
 
 def test_v65_staff_without_the_owner_role_change_nothing(client: Client, ann: User) -> None:

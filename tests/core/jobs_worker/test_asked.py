@@ -137,7 +137,8 @@ def test_l2_a_job_that_fails_says_so_and_leaves_nothing(
     assert (run.state, run.result["text"]) == (Run.State.SUCCEEDED, error)
     job = Job.objects.get()
     assert (job.state, job.error) == ("failed", error)
-    assert not list((storage.folder() / "jobs" / str(job.id)).rglob("*.*"))
+    files = storage.folder() / "jobs" / str(job.id)  # they go after the answer
+    wait_until(lambda: not list(files.rglob("*.*")), what="the end of the files")
 
 
 def test_l2_stop_ends_a_job_and_removes_its_files(

@@ -234,6 +234,17 @@ def test_l2_a_stop_begins_no_further_job(machine: Machine, monkeypatch: pytest.M
     assert list(rows) == [("queued", 1), ("queued", 0)]
 
 
+def test_l2_a_second_signal_does_not_prolong_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[L2] Celery begins the end of a worker at each SIGTERM, also within that of the first."""
+    made, waited = starter.Starter(), list[float]()
+    monkeypatch.setattr(made._thread, "join", waited.append)
+    made.leave()
+    monkeypatch.setattr(starter, "STOP_SECONDS", 100.0)
+    made.leave()
+    made.stop()
+    assert max(waited) <= 2
+
+
 def test_l2_a_job_that_takes_too_long_is_killed_and_failed(
     machine: Machine, started: starter.Starter, settings: Any
 ) -> None:

@@ -47,17 +47,18 @@ def test_elsewhere_the_wrapper_watches_and_kills() -> None:
     assert process.wait(timeout=200) == -signal.SIGKILL
 
 
-def test_elsewhere_a_signal_reaches_the_command_and_its_end_comes_back() -> None:
-    """SIGTERM to the wrapper ends the command; the wrapper returns its exit code."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_elsewhere_a_signal_reaches_the_command_and_its_end_comes_back(number: int) -> None:
+    """A signal to the wrapper ends the command; the wrapper returns its exit code."""
     wrapper, process = parent_of(
         "import os, sys; from gateway_project.processes import child; "
-        "code = 'import os, signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); "
+        f"code = 'import os, signal, sys; signal.signal({int(number)}, lambda *_: sys.exit(7)); "
         "print(os.getpid(), flush=True); signal.pause()'; "
         "sys.exit(child.stay_and_watch(parent=os.getppid(), "
         "arguments=[sys.executable, '-c', code], fds=[]))"
     )
     assert process.pid != wrapper.pid
-    wrapper.terminate()
+    wrapper.send_signal(number)
     assert wrapper.wait(timeout=200) == 7
     assert not living([process])
 
