@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests import fake_model
 from tests.browser.conftest import Seen, shell
@@ -161,15 +162,24 @@ def test_the_owner_tries_a_model_again(
 def test_the_owner_makes_an_assistant(
     open_page: OpenPage, gateway: Gateway, size: dict[str, Any]
 ) -> None:
-    """An empty chain has its error beside it; edits of the instructions are versions."""
+    """An empty chain has its error beside it, which is shown also where Django's script, which
+    takes the focus to the first field, is slow; edits of the instructions are versions."""
     name = f"Barn {size['viewport']['width']}"
     shell(gateway, MODELS.format(name=name))
     page, seen = open_page(gateway, "/admin/core/assistant/add/", **size)
     page.locator("[name=name]").fill(f"Pirate of {name}")
     page.locator("[name=instructions]").fill("Speak as a pirate.")
+    held: list[Route] = []
+    page.route("**/admin/js/change_form*.js", partial(list.append, held))
     save(page)
     expect(page.locator("#chain-group .errornote")).to_contain_text("Add at least one model")
+    page.wait_for_load_state("domcontentloaded")
+    for each in held:
+        each.continue_()
+    page.unroute("**/admin/js/change_form*.js")
+    page.wait_for_load_state()
     expect(page.locator("#chain-group .errornote")).to_be_in_viewport()
+    assert held
     photograph(page, "5-empty-chain")
     fits(page)
     page.locator("[name=chain-0-model]").select_option(label=f"{name}: large")

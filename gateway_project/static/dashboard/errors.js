@@ -2,5 +2,8 @@
 
 const wrong = document.querySelector("[aria-invalid=true], .errorlist, div.errornote");
 
-wrong?.scrollIntoView({ block: "center" });
-wrong?.focus({ preventScroll: true });
+// Django's own script, which comes whenever it comes, moves the focus of a new row's form to its beginning.
+addEventListener("load", () => {
+  wrong?.scrollIntoView({ block: "center" });
+  wrong?.focus({ preventScroll: true });
+});

@@ -3,11 +3,13 @@
 import gc
 import weakref
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from pytest_django import Settings
 
 from channels_app.asgi.http import no_socket
+from gateway_project.processes.bounded_http import BoundedHttpProtocol
 from tests.gateway_project.processes.connections import (
     CHUNKED,
     LARGE,
@@ -212,10 +214,11 @@ async def test_an_ended_connection_is_freed_at_once(server: Server) -> None:
     """Without the garbage collector, and so is a request after its answer."""
     client = await server.connect()
     (connection,) = server.state.connections
+    assert isinstance(connection, BoundedHttpProtocol)
     gc.disable()
     try:
         await client.send(request())
-        kept = [weakref.ref(connection), weakref.ref(connection.cycle)]
+        kept: list[weakref.ref[Any]] = [weakref.ref(connection), weakref.ref(connection.cycle)]
         await client.send(request())
         assert kept[1]() is None
         assert await client.statuses() == [200, 200]
