@@ -390,9 +390,10 @@ async def test_d3_a_socket_at_an_address_of_the_openai_api_is_refused_at_once(
 
 
 def test_d3_the_documentation_has_the_close_codes() -> None:
-    """[D3]"""
+    """[D3] But that of a foreign origin, which comes before the handshake: a server answers it with
+    HTTP 403."""
     text = (ROOT / "docs" / "websocket.md").read_text(encoding="utf-8")
     listed = re.findall(r"\b4\d{3}\b", text.split("Close codes:")[1].split("\n\n")[0])
-    codes = {consumers.SIGNED_OUT, consumers.FOREIGN, consumers.TOO_LATE, consumers.STALLED}
-    codes |= {consumers.OTHER_PERSON, consumers.TOO_LARGE, consumers.TOO_MANY, consumers.BROKEN}
+    codes = {consumers.SIGNED_OUT, consumers.TOO_LATE, consumers.STALLED, consumers.OTHER_PERSON}
+    codes |= {consumers.TOO_LARGE, consumers.TOO_MANY, consumers.BROKEN}
     assert listed == [str(each) for each in sorted(codes)]
