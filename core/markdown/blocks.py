@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import cast
 
 from markdown_it import MarkdownIt
@@ -20,7 +20,7 @@ from markdown_it.rules_block import blockquote, code, fence, hr, html_block, lis
 from markdown_it.rules_block.state_block import StateBlock
 from markdown_it.token import Token
 
-from . import footnotes, links
+from . import links
 
 # The library's rules and states take positional flags.
 _SILENT, _FOR_GOOD = True, False
@@ -46,15 +46,12 @@ _SUM = re.compile(r"\+[ \t]+\d")
 
 
 class Definitions:
-    """The link reference definitions and the numbers of the footnotes of one document."""
+    """The link reference definitions of one document."""
 
-    __slots__ = ("_known", "footnotes")
+    __slots__ = ("_known",)
 
-    def __init__(
-        self, known: dict[str, dict[str, str]], footnotes: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, known: dict[str, dict[str, str]]) -> None:
         self._known = known
-        self.footnotes = footnotes or {}
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -356,13 +353,4 @@ def read_blocks(source: str) -> tuple[list[Leaf], Definitions]:
         parser = _parser()
         state = _State(source, parser, env, cast("list[Token]", tokens))
         parser.block.tokenize(state, 0, state.lineMax)
-    notes = footnotes.numbers(_prose(tokens)) if "[^" in source else {}
-    return tokens, Definitions(env.get("references", {}), notes)
-
-
-def _prose(tokens: list[Leaf]) -> Iterator[str]:
-    for token in tokens:
-        if token.type in ("paragraph", "heading"):
-            yield token.content
-        for row in token.rows:
-            yield from row
+    return tokens, Definitions(env.get("references", {}))

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from . import footnotes, formulas, latex, links
+from . import formulas, latex, links
 from .blocks import Definitions
 from .destinations import destination
 from .emphasis import Mark, Run, Runs
-from .scripts import shifted_letters, signs, written
+from .scripts import shifted_letters, signs
 from .spans import Inline, Kind, Span
 from .tags import INLINE_NAMES, LINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
 from .words import Literals, apostrophe, end_of_run, index_end
@@ -375,8 +375,6 @@ class Scanner:
             return self._text(pos, at + 1)
         if end := index_end(self.src, at):
             return self._text(pos, end)
-        if mark := footnotes.mark_at(self.src, at, self.definitions.footnotes):
-            return self._footnote(pos, at, mark)
         image = at > pos and self.src[at - 1] == "!"
         self._text(pos, at - image)
         bottom = self.runs.last if self.runs is not None else None
@@ -385,12 +383,6 @@ class Scanner:
         )
         self.fragments.append("![" if image else "[")
         return at + 1
-
-    def _footnote(self, pos: int, at: int, mark: footnotes.Footnote) -> int:
-        self._text(pos, at)
-        self.fragments.append(f"{written(mark.number, 'sup')}{' ' * mark.is_note}")
-        self.marked = True
-        return mark.end
 
     def close_bracket(self, pos: int, at: int) -> int:
         """Parse ``]``: end a link or an image if an address follows or a definition exists."""

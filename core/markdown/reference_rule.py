@@ -40,7 +40,7 @@ def bracket(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the lib
     if state.src[state.pos] != "[":
         return False
     end = index_end(state.src, state.pos)
-    mark = footnotes.mark_at(state.src, state.pos, state.env.get("footnotes", {}))
+    mark = footnotes.mark_at(state.src, state.pos, state.env.get("footnotes", ()))
     if not end and (mark is None or mark.end > state.posMax):
         return False
     if silent:  # within the text of a link: a bracket, as links do not stand in links

@@ -311,6 +311,7 @@ def test_h22_a_repeated_update_of_an_old_press_changes_nothing(
     shown = last(local, GUEST)
     update = press(data_of(shown)["⏸ 1"], by=GUEST, chat=GUEST, message_id=shown.id)
     local.post(update)
+    until(lambda: "▶️ 1" in data_of(last(local, GUEST)))  # the list has changed in place
     local.say("/reminders resume 1", user=GUEST)
     local.post(update)
     row.refresh_from_db()

@@ -147,9 +147,9 @@ def test_rx8_a_very_long_text_of_a_link_costs_no_time(part: str) -> None:
 )
 def test_rx6_beginnings_of_addresses_cost_no_time(part: str) -> None:
     """[RX6] All text before one was read again with each."""
-    start = time.process_time()
+    start = time.thread_time()
     assert part.strip() in render(part * 10_000)
-    assert time.process_time() - start < 1.5
+    assert time.thread_time() - start < 1.5
 
 
 def test_rx8_the_real_host_stands_beside_the_link() -> None:
@@ -242,7 +242,7 @@ def test_t2_footnotes_are_raised_numbers_where_they_have_a_note() -> None:
         "<p>Salt<sup>1</sup>, [^a-z]!</p>\n<ul>\n<li>deep!<sup>1</sup></li>\n</ul>\n"
         "<p><sup>1</sup> <a>https://e.org</a><br>\ntwice</p>\n"
     )
-    in_list = render("[a[^x]](https://e.org)[^x][^y]\n\n- [^x]: b\n- [^y]: c")
+    in_list = render("[a[^1]](https://e.org)[^1][^2]\n\n- [^1]: b\n- [^2]: c")
     assert "a<sup>1</sup></a><sup>1</sup><sup> 2</sup></p>" in in_list
     assert "<li><sup>1</sup> b</li>\n<li><sup>2</sup> c</li>" in in_list
     assert "a[^1]" in render("a[^1]\n\n```\n[^1]: b\n```")

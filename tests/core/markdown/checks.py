@@ -8,7 +8,6 @@ from typing import Any
 from core.markdown import TelegramText, split, to_telegram
 
 from .mdb import reference, tdlib
-from .meant import with_footnotes
 
 # Direction marks, which Telegram rewrites into one another.
 IGNORED = frozenset("\u200c\u200e\u200f")
@@ -58,7 +57,7 @@ def lost(source: str, messages: Iterable[TelegramText]) -> Counter[str]:
     """
     seen = Counter("".join(delivered(messages).split()))
     best: Counter[str] | None = None
-    for make in reference.build(with_footnotes(source)).variants:
+    for make in reference.build(source).variants:
         missing = _required(make()) - seen
         if best is None or missing.total() < best.total():
             best = missing

@@ -31,7 +31,6 @@ SPACED = (
 INSIDE = re.compile(rf"(?<={SPACED})[*_]+(?={SPACED})")
 NAME = re.compile(r"(?<![\w*])__(?:init|all|name|main|new|str|file|doc|call|pycache)__(?![\w*])")
 RAISED = re.compile(r"<(sup|sub)>([0-9+\-]{1,8})</\1>")
-NOTE = re.compile(r"^[ \t>]*\[\^([^\[\]\s^]{1,40})\]:", re.MULTILINE)
 TYPE = re.compile(r"<(?=(?:[A-Z]\w*|int|str|float)>)")  # of `List<int>`: no tag
 ALERT = re.compile(r"(?<=> )\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\](?=\s*$)", re.MULTILINE)
 LATEX = re.compile(r"\\[(\[]|\$[^\s$][^$\n]*[\\^_{]")
@@ -48,41 +47,16 @@ def escaped(found: re.Match[str]) -> str:
     return re.sub(r"([*_])", r"\\\1", found.group())
 
 
-def with_footnotes(source: str) -> str:
-    """Return a document whose footnotes, where they have a mark and a note, are raised numbers."""
-    labels = [
-        label for label in dict.fromkeys(NOTE.findall(source)) if source.count(f"[^{label}]") > 1
-    ]
-    are_numbers = all(map(str.isdecimal, labels))
-    digits = {
-        label: (label if are_numbers else str(at)).translate(DIGITS["sup"])
-        for at, label in enumerate(labels, 1)
-    }
-
-    def raised(text: str) -> str:
-        for label, number in digits.items():
-            text = text.replace(f"\n[^{label}]:", f"\n{number}").replace(f"[^{label}]", number)
-        return text
-
-    return without_code(source, raised)
-
-
-def without_code(source: str, change: Callable[[str], str]) -> str:
-    """Return a document, changed where there is no code."""
-    out: list[str] = []
-    at = 0
-    for kept in KEPT.finditer(source):
-        out += (change(source[at : kept.start()]), kept.group())
-        at = kept.end()
-    return "".join([*out, change(source[at:])])
-
-
 def as_meant(source: str) -> str:
     """Return a document whose reading in CommonMark is the intention of this one."""
     source = RAISED.sub(lambda found: found[2].translate(DIGITS[found[1]]), source)
-    source = with_footnotes(source)
     source = ALERT.sub(lambda found: f"**{found[1].capitalize()}:**", source)
-    return without_code(source, rewritten)
+    out: list[str] = []
+    at = 0
+    for kept in KEPT.finditer(source):
+        out += (rewritten(source[at : kept.start()]), kept.group())
+        at = kept.end()
+    return "".join([*out, rewritten(source[at:])])
 
 
 def rewritten(text: str) -> str:

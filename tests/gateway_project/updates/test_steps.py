@@ -258,7 +258,9 @@ def test_x18_an_update_that_has_ended_stays_so_after_a_power_cut(
     monkeypatch.setattr(os, "sync", noting)
     put_in_place(installed)
     assert synced[-2:] == [(None, True), (installed / "run", False)]
-    *_, before, removal, after, _ = way_back.put_aside(installed).read_text().splitlines()
+    *_, before, removal, after, _copied, _told = (
+        way_back.put_aside(installed).read_text().splitlines()
+    )
     assert removal.startswith("rm -f ")
     assert (before, after) == ("sync", "sync")
 
