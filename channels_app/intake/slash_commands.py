@@ -155,7 +155,7 @@ def carry_out(asked: Asked) -> str:
         is_refused = name in FOR_LISTED and not asked.listed
         text = gettext(FOR_LISTED[name]) if is_refused else ANSWERS[name](asked)
     InboundMessage.objects.filter(id=asked.message.id).update(
-        state=InboundMessage.State.ANSWERED, note=f"command /{name}"
+        state=InboundMessage.State.ANSWERED, note=command_answers.note_of(name)
     )
     if not text or asked.command.in_response:
         return text

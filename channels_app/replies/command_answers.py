@@ -10,12 +10,16 @@ from core.conversations import outbox
 from core.models import Delivery, InboundMessage, Run
 
 PREFIX = "command:"
-STOP = "command /stop"  # the note of the message
 
 
 def key_of(message_id: int) -> str:
     """Return the key of the answer to a command."""
     return f"{PREFIX}{message_id}"
+
+
+def note_of(command: str) -> str:
+    """Return the note of the message with a command."""
+    return f"command /{command}"
 
 
 def place_of(*, account_id: int, chat: str, thread: str) -> str:
@@ -50,5 +54,7 @@ def leave_out_stopping(run: Run) -> None:
     place = place_of(account_id=route["account"], chat=route["chat"], thread=route["thread"])
     answers = waiting(run.session_id).filter(conversation=place, created_at__gte=run.created_at)
     asked = {int(each.dedupe_key.removeprefix(PREFIX)): each.pk for each in answers}
-    stops = InboundMessage.objects.filter(pk__in=asked, note=STOP).values_list("pk", flat=True)
+    stops = InboundMessage.objects.filter(pk__in=asked, note=note_of("stop")).values_list(
+        "pk", flat=True
+    )
     outbox.take_back(Delivery.objects.filter(pk__in=[asked[pk] for pk in stops]))

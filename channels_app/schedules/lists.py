@@ -19,7 +19,7 @@ from core.models import ChatSession, Delivery, InboundMessage, Schedule, User
 from core.tools import phrases
 
 PREFIX = "sched"
-NOTE = "command /reminders"  # of the message that the list answers
+NOTE = command_answers.note_of("reminders")  # of the message that the list answers
 NONE = "You have no reminders. Ask me for one, such as “remind me tomorrow at 8 to call Ada”."
 HOW = "/reminders pause 1, resume 1 or delete 1 changes the first one."
 NO_SUCH = "There is no reminder with this number."
