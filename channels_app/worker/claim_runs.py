@@ -22,7 +22,7 @@ from core.conversations.events import Log
 from core.conversations.shares import Served
 from core.conversations.tool_calls import Kept
 from core.database.batching import Batcher, attempt
-from core.database.transactions import atomic_write
+from core.database.transactions import unsynced_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
@@ -88,7 +88,7 @@ def begin_next(most: int, worker: str, served: Served) -> Turn:
     :func:`core.conversations.runs.next_in_turn`, and read the data of their turns.
     """
     began = elapsed()
-    with atomic_write():
+    with unsynced_write():
         run_ids = runs.next_in_turn(most=most, served=served)
         claimed = claim(run_ids, worker) if run_ids else {}
     found = [attempt(partial(prepare, run, began)) for run in claimed.values()]
@@ -114,7 +114,7 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
     Begins their logs with ``stream_start``.
     """
     try:
-        with atomic_write():
+        with unsynced_write():
             claimed = runs.claim(run_ids=run_ids, worker=worker)
             new = [run for run in claimed.values() if run.attempt == 1]
             events.append_all_unheld([(run, 0, [opening_of(run)]) for run in new])

@@ -107,6 +107,31 @@ def atomic_write(*, joins: bool = False) -> Iterator[None]:
             yield
 
 
+@contextmanager
+def unsynced_write() -> Iterator[None]:
+    """Run the block in :func:`atomic_write`, whose commit does not wait for SQLite's disk.
+
+    A loss of power may take it back, with all that follows until the next commit that waits; the
+    end of a process does not. So it is for what only processes of this machine go by. On PostgreSQL
+    it waits: a crash of the server could take it back while our processes go on (decision 224).
+    """
+    here = connections[DEFAULT_DB_ALIAS]
+    if here.vendor != "sqlite" or here.in_atomic_block:
+        with atomic_write():
+            yield
+        return
+    try:
+        driver.execute(here, "PRAGMA synchronous=NORMAL", ())
+        with atomic_write():
+            yield
+    finally:
+        try:
+            driver.execute(here, "PRAGMA synchronous=FULL", ())
+        except BaseException:
+            here.close()  # the next connection begins with FULL
+            raise
+
+
 def atomic_write_statement() -> AbstractContextManager[None]:
     """Return :func:`atomic_write` for a single statement; it joins an open transaction.
 

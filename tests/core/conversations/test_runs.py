@@ -182,6 +182,21 @@ def test_settling_a_run_ends_its_messages_and_jobs_and_writes_the_transcript(
     assert (line.text, line.data["error"], line.data["images"]) == ("half", "broke", ["i"])
 
 
+def test_an_answer_of_an_earlier_conversation_is_shown_but_not_told_to_the_model(
+    say: Say, woken: Woken, session: ChatSession
+) -> None:
+    run = say("1")
+    Run.objects.filter(id=run.id).update(options={"continues": "a run that paused"})
+    ChatSession.objects.filter(id=session.id).update(history_from=run.history_from + 1)
+    run = claimed(run)
+    calls = [{"name": "search", "arguments": "{}", "result": "found"}]
+    outcome = runs.Outcome(state=Run.State.SUCCEEDED, text="late", calls=calls)
+    end(events.log_of(run=run, seq=0), run, outcome)
+    line = Message.objects.get(run=run, role="assistant")
+    assert (line.shown, line.text, line.tokens) == ("late", "", 0)
+    assert (line.calls, line.call_tokens) == (None, None)
+
+
 def test_c9_cancelling_tells_the_worker_that_has_the_run(
     say: Say, woken: Woken, monkeypatch: pytest.MonkeyPatch
 ) -> None:

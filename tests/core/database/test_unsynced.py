@@ -1,0 +1,94 @@
+"""A claim does not wait for SQLite's disk; what was promised to somebody does."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from django.db import OperationalError, connection
+
+from channels_app.worker import claim_runs
+from core.database import driver, transactions
+from core.models import ChatSession, Run, User
+from tests.core.conftest import Say
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif("connection.vendor != 'sqlite'", reason="PostgreSQL waits for its disk"),
+]
+NORMAL, FULL = 1, 2
+
+
+def level() -> int:
+    """Return how much the commits of this thread wait for: ``PRAGMA synchronous``."""
+    found = driver.fetch(connection, "PRAGMA synchronous", ())
+    return int(found[0][0])
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    """Return the statements of this thread, as SQLite gets them."""
+    connection.ensure_connection()
+    statements: list[str] = []
+    connection.connection.set_trace_callback(statements.append)
+    yield statements
+    if connection.connection is not None:
+        connection.connection.set_trace_callback(None)
+
+
+def test_only_the_block_is_not_waited_for() -> None:
+    with transactions.unsynced_write():
+        User.objects.create(username="ada")
+        assert level() == NORMAL
+    assert level() == FULL
+    assert User.objects.filter(username="ada").exists()
+
+
+def test_after_an_error_commits_wait_again() -> None:
+    with suppress(ValueError), transactions.unsynced_write():
+        User.objects.create(username="ada")
+        raise ValueError
+    assert level() == FULL
+    assert not User.objects.exists()
+
+
+def test_inside_a_transaction_it_is_a_part_of_it(said: list[str]) -> None:
+    with transactions.atomic_write():
+        with suppress(ValueError), transactions.unsynced_write():
+            User.objects.create(username="ada")
+            raise ValueError
+        User.objects.create(username="grace")
+    assert [user.username for user in User.objects.all()] == ["grace"]
+    assert not [each for each in said if "synchronous" in each]
+
+
+def test_a_connection_that_cannot_be_told_to_wait_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def execute(*given: object) -> None:
+        if given[1] == "PRAGMA synchronous=FULL":
+            raise OperationalError("disk I/O error")
+        real(*given)  # type: ignore[arg-type]
+
+    real = driver.execute
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "execute", execute)
+        with pytest.raises(OperationalError), transactions.unsynced_write():
+            User.objects.create(username="ada")
+    assert level() == FULL
+
+
+def test_runs_are_claimed_unsynced_and_messages_accepted_synced(
+    say: Say, said: list[str], session: ChatSession
+) -> None:
+    run = say("hello")
+    assert not [each for each in said if "synchronous" in each]
+    said.clear()
+    assert claim_runs.claim([run.id], "w")
+    kept = [each for each in said if each.startswith(("PRAGMA", "BEGIN", "COMMIT"))]
+    assert kept == [
+        "PRAGMA synchronous=NORMAL",
+        "BEGIN IMMEDIATE",
+        "COMMIT",
+        "PRAGMA synchronous=FULL",
+    ]
+    assert Run.objects.get().state == Run.State.RUNNING
