@@ -1,4 +1,4 @@
-"""A claim does not wait for SQLite's disk; what was promised to somebody does."""
+"""A claim does not wait for SQLite's disk; an accepted message does."""
 
 from collections.abc import Iterator
 from contextlib import suppress
