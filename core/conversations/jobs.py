@@ -148,7 +148,7 @@ def waiting_since() -> datetime | None:
 
 def keep(*, job: Job) -> bool:
     """Renew the lease; return False when the job belongs to another attempt now."""
-    with transactions.atomic_write():
+    with transactions.unsynced_write():
         return bool(ours(job).update(lease_until=lease_end()))
 
 

@@ -190,7 +190,7 @@ def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
     """Renew the leases of ``held`` (run id -> attempt); return the lost and those to cancel."""
     if not held:
         return set(), set()
-    with transactions.atomic_write():
+    with transactions.unsynced_write():
         Run.objects.filter(id__in=held, worker=worker, state=Run.State.RUNNING).update(
             lease_until=lease_end()
         )
@@ -505,7 +505,7 @@ def heard_from(
         places=places,
         place_seconds=place_seconds,
     )
-    with transactions.atomic_write():
+    with transactions.unsynced_write():
         WorkerHeartbeat.objects.bulk_create(
             [beat],
             update_conflicts=True,

@@ -7,8 +7,9 @@ import pytest
 from django.db import OperationalError, connection
 
 from channels_app.worker import claim_runs
+from core.conversations import jobs, runs
 from core.database import driver, transactions
-from core.models import ChatSession, Run, User
+from core.models import Job, Run, User
 from tests.core.conftest import Say
 
 pytestmark = [
@@ -77,18 +78,36 @@ def test_a_connection_that_cannot_be_told_to_wait_is_closed(
     assert level() == FULL
 
 
-def test_runs_are_claimed_unsynced_and_messages_accepted_synced(
-    say: Say, said: list[str], session: ChatSession
+KEPT = ["PRAGMA synchronous=NORMAL", "BEGIN IMMEDIATE", "COMMIT", "PRAGMA synchronous=FULL"]
+
+
+def told(said: list[str]) -> list[str]:
+    """Return the beginnings, ends and settings among statements."""
+    return [each for each in said if each.startswith(("PRAGMA", "BEGIN", "COMMIT"))]
+
+
+def test_runs_are_claimed_and_kept_unsynced_and_messages_accepted_synced(
+    say: Say, said: list[str]
 ) -> None:
     run = say("hello")
+    assert "BEGIN IMMEDIATE" in told(said)
     assert not [each for each in said if "synchronous" in each]
     said.clear()
     assert claim_runs.claim([run.id], "w")
-    kept = [each for each in said if each.startswith(("PRAGMA", "BEGIN", "COMMIT"))]
-    assert kept == [
-        "PRAGMA synchronous=NORMAL",
-        "BEGIN IMMEDIATE",
-        "COMMIT",
-        "PRAGMA synchronous=FULL",
-    ]
-    assert Run.objects.get().state == Run.State.RUNNING
+    assert told(said) == KEPT
+    said.clear()
+    assert runs.keep(held={run.id: 1}, worker="w") == (set(), set())
+    assert told(said) == KEPT
+
+
+def test_signs_of_life_are_unsynced(said: list[str]) -> None:
+    """They are all that an idle gateway writes, each few seconds."""
+    runs.heard_from(worker="w", queue="runs")
+    assert told(said) == KEPT
+
+
+def test_jobs_are_kept_unsynced(say: Say, said: list[str]) -> None:
+    job = Job.objects.create(run=say("1"), tool_call_id="c", tool="t", state=Run.State.RUNNING)
+    said.clear()
+    assert jobs.keep(job=job)
+    assert told(said) == KEPT
