@@ -232,22 +232,24 @@ class Server:
 def every_way(browser: Browser, listener: Listener) -> Iterator[Callable[..., None]]:
     """Return ``every_way(headers)``: it opens a page for each way, with these headers.
 
-    ``until()``: the pages stay open until it is true, at most for a bound.
+    ``until()``: the ways that were not heard are opened again until it is true, at most for a
+    bound: a busy browser leaves out what a page only recommends.
     """
     server = Server()
 
     def show(headers: dict[str, str], until: Callable[[], bool] = lambda: True) -> None:
         listener.forget()
-        context = browser.new_context()
-        for way, html in WAYS.items():
-            server.html, server.headers = listener.fill(html, way), headers
-            page = context.new_page()
-            page.goto(f"http://127.0.0.1:{server.server.server_port}/page", wait_until="load")
-        page.wait_for_timeout(SETTLE_MILLISECONDS)
         deadline = time.monotonic() + BOUND_SECONDS
-        while not until() and time.monotonic() < deadline:
+        while True:
+            context = browser.new_context()
+            for way in [each for each in WAYS if each not in listener.heard()]:
+                server.html, server.headers = listener.fill(WAYS[way], way), headers
+                page = context.new_page()
+                page.goto(f"http://127.0.0.1:{server.server.server_port}/page", wait_until="load")
             page.wait_for_timeout(SETTLE_MILLISECONDS)
-        context.close()
+            context.close()
+            if until() or time.monotonic() > deadline:
+                return
 
     yield show
     server.server.shutdown()
