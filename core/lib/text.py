@@ -23,6 +23,8 @@ QUOTE_BEGINS, QUOTE_ENDS = re.compile(r'<quoted sender="[^"]*">\n'), "\n</quoted
 SENDER = 200  # characters
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+OF_FILE_NAME = re.compile(r"[\w\s.-]")
+OF_EMOJI = re.compile("[\ufe00-\ufe0f\u20e3]")
 
 
 def clean(text: str) -> str:
@@ -37,6 +39,14 @@ def is_clean(text: str) -> bool:
     if text.isascii():
         return "\x00" not in text
     return UNSTORABLE.search(text) is None
+
+
+def is_of_file_name(character: str) -> bool:
+    """Return whether the name of a file made of a title keeps a character: as a letter, also its
+    marks, which write the vowels of Hindi and Thai.
+    """
+    is_mark = unicodedata.category(character)[0] == "M" and not OF_EMOJI.match(character)
+    return is_mark or OF_FILE_NAME.match(character) is not None
 
 
 def one_line(text: str, limit: int) -> str:
