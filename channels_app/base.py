@@ -1,10 +1,11 @@
 """The contract of a channel plugin ([C1]): its capabilities and its errors.
 
-A plugin is one object with four parts:
+A plugin is one object with five parts:
 
 * ``config``   the settings and secrets of an account, and the check that they suffice
 * ``gateway``  how messages come in: by polling or by the platform's calls; checks of the account
 * ``outbound`` how answers go out: ``render``, ``send_text``, ``reply_text`` and what it declares
+* ``pace``     how many messages the platform takes
 * ``capabilities`` what else it can do; undeclared means absent, not stubbed
 
 This module imports no Django: a plugin is tested without it.

@@ -120,6 +120,13 @@ class Asked:
         plans = json.loads(found) if isinstance(found, str) else found
         return list(scanned(plans[0]["Plan"], ends=False))
 
+    def plan(self) -> str:
+        """Return the plan in the database's words."""
+        prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+        with connection.cursor() as cursor:
+            cursor.execute(f"{prefix} {self.sql}", self.params)
+            return str(cursor.fetchall())
+
     def pages(self) -> int:
         """Return how many pages PostgreSQL touches."""
         with connection.cursor() as cursor:

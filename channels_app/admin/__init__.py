@@ -1,8 +1,9 @@
-"""Pages of the admin for accounts, unknown requests, models, assistants, budgets and usage."""
+"""Pages of the admin, each in a file named after its subject; others are in `allowlist.admin`."""
 
 from channels_app.admin import (
     accounts,
     backups,
+    conversations,
     language_models,
     mcp_servers,
     patterns,
@@ -17,6 +18,7 @@ from channels_app.admin import (
 __all__ = [
     "accounts",
     "backups",
+    "conversations",
     "language_models",
     "mcp_servers",
     "patterns",

@@ -49,7 +49,7 @@ class McpServerAdmin(ServiceAdmin[McpServer]):
         "accept": "<int:pk>/accept/",
     }
 
-    tool_count = annotated("number", "tools in use")
+    tool_count = annotated("tools in use")
     form = McpServerForm
     list_display = ("shown_name", "slug", "state", "tool_count", "shown_check", "checked_at")
     list_filter = ("enabled",)

@@ -57,7 +57,9 @@ class Asked:
 
 def read(body: dict[str, Any]) -> Asked:
     """Parse ``body``; unknown fields are ignored. RefusedError 400 or 413 names the field."""
-    media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
+    media = [
+        attachment(value, name, kind) for name, kind in MEDIA.items() for value in files(body, name)
+    ]
     asked = Asked(
         user_id=text(body, "user_id", 256),
         text=text(body, "text", settings.MAX_TEXT_CHARACTERS),
@@ -75,13 +77,10 @@ def read(body: dict[str, Any]) -> Asked:
     return asked
 
 
-def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
-    """Parse the base64 data URLs of one media field, bare or as ``{"url", "name"?}``."""
-    return [attachment(value, name, kind) for value in files(body, name)]
-
-
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
-    """Parse one medium. Raises RefusedError 400."""
+    """Parse one medium: a base64 data URL, bare or as ``{"url", "name"?}``. Raises RefusedError
+    400.
+    """
     item, named = described(value)
     url = item.get("url")
     if not isinstance(url, str):

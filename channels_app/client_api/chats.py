@@ -24,7 +24,7 @@ from channels_app.client_api.run_endpoint import RunEndpoint, number_of
 from channels_app.client_api.tool_questions import AskingAdapter
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
-from core.conversations import inbox, runs
+from core.conversations import events, inbox, runs
 from core.conversations.assistants import Wanted
 from core.conversations.inbox import Draft, RepeatKey
 from core.database.transactions import in_thread
@@ -144,17 +144,12 @@ class ChatEndpoint(RunEndpoint[Frame]):
         """Yield the events of a run; at its end the adapter knows its questions."""
         async with aclosing(follow_run.follow(work.run, with_lost=is_cut)) as log:
             async for event in log:
-                if event is not None and is_end(event):
+                if event is not None and events.ends(event):
                     assert isinstance(adapter, AskingAdapter)  # noqa: S101 - by adapter_of
                     adapter.questions = await in_thread(
                         tool_questions.of_run, work.run, self.caller
                     )
                 yield event
-
-
-def is_end(event: MessageDict) -> bool:
-    """Return whether an event is the end of a run."""
-    return event["type"] == "event" and event["props"].get("event") == "stream_end"
 
 
 def checked_id(value: Any, *, field: str = "id") -> str:

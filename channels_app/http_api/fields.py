@@ -77,7 +77,9 @@ def read(body: dict[str, Any], *, keyed: bool = False) -> Asked:
 
     ``keyed``: whether the request may be repeated, and needs a digest.
     """
-    media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
+    media = [
+        attachment(value, name, kind) for name, kind in MEDIA.items() for value in files(body, name)
+    ]
     asked = Asked(
         text=text(body, "text", settings.MAX_TEXT_CHARACTERS, required=True),
         stream=flag(body, "stream"),
@@ -105,15 +107,10 @@ def flag(body: dict[str, Any], name: str) -> bool:
     return value
 
 
-def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
-    """Parse the media of one field: data URLs or ids of uploaded files, bare or as ``{"url" | "id",
-    "name"?}``. The owner of a file is checked when the run begins.
-    """
-    return [attachment(value, name, kind) for value in files(body, name)]
-
-
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
-    """Parse one medium. Raises RefusedError 400."""
+    """Parse one medium: a data URL or the id of an uploaded file, bare or as ``{"url" | "id",
+    "name"?}``. The owner of a file is checked when the run begins. Raises RefusedError 400.
+    """
     item, named = described(value)
     given = item.get("url") if item.get("id") in (None, "") else item["id"]
     if not isinstance(given, str):

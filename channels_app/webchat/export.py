@@ -4,16 +4,14 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
-from unicodedata import category
 
 from django.utils.translation import gettext, gettext_noop, ngettext
 
 from core.conversations.sessions import in_turns
+from core.lib.text import is_of_file_name
 from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
-FIT: Final = re.compile(r"[\w .-]")
-OF_EMOJI: Final = re.compile("[\ufe00-\ufe0f\u20e3]")
 # The address of a stored file, by its public id.
 Address = Callable[[str], str]
 
@@ -29,17 +27,9 @@ def as_markdown(*, session: ChatSession, address: Address) -> str:
 
 def file_name(session: ChatSession) -> str:
     """Return the title as a file name, in its own script."""
-    kept = "".join(each if is_fit(each) else " " for each in session.title)
+    kept = "".join(each if is_of_file_name(each) else " " for each in session.title)
     words = " ".join(kept.split()).strip(" .")[:60].strip(" .")
     return f"{words or gettext('chat')}.md"
-
-
-def is_fit(character: str) -> bool:
-    """Return whether a name of a file keeps a character: as a letter, also its marks, which write
-    the vowels of Hindi and Thai.
-    """
-    is_mark = category(character)[0] == "M" and not OF_EMOJI.match(character)
-    return is_mark or FIT.match(character) is not None
 
 
 def written(row: Message, address: Address) -> str:

@@ -33,6 +33,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.intake import source_feedback
 from channels_app.owner import setup_steps
 from channels_app.webchat import choices, export, transcript
+from channels_app.webchat.operations import NO_CHAT
 from core.conversations import inbox, sessions
 from core.database.transactions import atomic_write
 from core.lib import interface_language
@@ -59,7 +60,6 @@ USED_LINK = gettext_lazy(
     "This link has already been used or has expired. Ask the owner for a new one."
 )
 LOCKED = gettext_lazy("Too many wrong passwords. Try again in an hour.")
-NO_CHAT = gettext_lazy("This chat does not exist.")
 
 
 class BadRequestError(RefusedError):

@@ -249,12 +249,14 @@ def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
     return show
 
 
-def annotated(name: str, description: str) -> Callable[[Any, Any], int]:
-    """Return an admin method that shows a number with which the rows of the list are annotated."""
+def annotated(description: str) -> Callable[[Any, Any], int]:
+    """Return an admin method that shows ``number``, with which the rows of the list are
+    annotated.
+    """
 
     @display(description=description)
     def show(_: Any, row: Any) -> int:
-        return int(getattr(row, name, 0))
+        return int(getattr(row, "number", 0))
 
     return show
 

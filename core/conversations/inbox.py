@@ -199,6 +199,10 @@ def message_of(
 ) -> InboundMessage:
     """Make the message of ``draft``, which is not stored yet."""
     is_held = state == InboundMessage.State.HELD
+    media = [
+        {key: clean(value) if isinstance(value, str) else value for key, value in item.items()}
+        for item in draft.media
+    ]
     return InboundMessage(
         account=draft.account,
         user=user,
@@ -211,8 +215,8 @@ def message_of(
         external_update_id=draft.known_by,
         external_message_id=draft.message_id,
         text=clean(draft.text),
-        media=draft.media,
-        media_bytes=len(orjson.dumps(draft.media)) if draft.media and is_held else 0,
+        media=media,
+        media_bytes=len(orjson.dumps(media)) if media and is_held else 0,
         via_key=draft.via_key,
         options=draft.options,
         raw=draft.raw,

@@ -23,7 +23,7 @@ from core.documents.delimiters import delimiter_of
 from core.documents.encodings import text_of, text_of_file
 from core.documents.formats import BROKEN, OLD_OFFICE, TOO_BIG_INSIDE, UNKNOWN, office_kind
 from core.documents.numbering import value
-from core.lib import limits
+from core.lib import resource_limits
 
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
@@ -357,7 +357,7 @@ def tell_all(kind: str, path: Path) -> None:
 
 def main(kind: str, path: str) -> int:
     """Read; the exit code is 0 when the last line reports the result."""
-    limits.limit(memory=MEMORY_BYTES, seconds=CPU_SECONDS)
+    resource_limits.limit(memory=MEMORY_BYTES, seconds=CPU_SECONDS)
     try:
         tell_all(kind, Path(path))
         error = ""

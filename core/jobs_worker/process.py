@@ -11,7 +11,7 @@ from django.conf import settings
 from core.conversations import jobs, traces
 from core.database import schema_version
 from core.jobs_worker.work import perform
-from core.lib import limits, log_ids, tracing
+from core.lib import log_ids, resource_limits, tracing
 from core.models import Job
 from core.providers import registry as providers
 from core.signals import pubsub
@@ -62,4 +62,4 @@ def limit_memory() -> None:
     """Let this process take JOB_MEMORY_MEGABYTES more address space than it has now."""
     if sys.platform == "linux":
         most = psutil.Process().memory_info().vms + settings.JOB_MEMORY_MEGABYTES * MEGABYTE
-        limits.lower(resource.RLIMIT_AS, most)
+        resource_limits.lower(resource.RLIMIT_AS, most)

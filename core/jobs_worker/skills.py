@@ -23,7 +23,7 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.jobs_worker import steps
 from core.jobs_worker.host import Host
-from core.lib import limits, processes
+from core.lib import processes, resource_limits
 from core.lib.text import one_line
 from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
@@ -213,4 +213,4 @@ def limit(parent: int, memory: int) -> None:
     ``parent``.
     """
     processes.die_with(parent)
-    limits.limit(memory=memory, seconds=int(SECONDS), file_bytes=FILE_BYTES)
+    resource_limits.limit(memory=memory, seconds=int(SECONDS), file_bytes=FILE_BYTES)

@@ -23,18 +23,30 @@ QUOTE_BEGINS, QUOTE_ENDS = re.compile(r'<quoted sender="[^"]*">\n'), "\n</quoted
 SENDER = 200  # characters
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+OF_FILE_NAME = re.compile(r"[\w\s.-]")
+OF_EMOJI = re.compile("[\ufe00-\ufe0f\u20e3]")
 
 
 def clean(text: str) -> str:
     """Return ``text`` without NUL and with lone surrogates replaced by U+FFFD."""
+    if text.isascii() and "\x00" not in text:  # fast, also for a picture of 10 MB in base64
+        return text
     return UNSTORABLE.sub(lambda match: "" if match[0] == "\x00" else "\ufffd", text)
 
 
 def is_clean(text: str) -> bool:
     """Return whether :func:`clean` would change nothing."""
-    if text.isascii():  # fast, also for a picture of 10 MB in base64
+    if text.isascii():
         return "\x00" not in text
     return UNSTORABLE.search(text) is None
+
+
+def is_of_file_name(character: str) -> bool:
+    """Return whether the name of a file made of a title keeps a character: as a letter, also its
+    marks, which write the vowels of Hindi and Thai.
+    """
+    is_mark = unicodedata.category(character)[0] == "M" and not OF_EMOJI.match(character)
+    return is_mark or OF_FILE_NAME.match(character) is not None
 
 
 def one_line(text: str, limit: int) -> str:

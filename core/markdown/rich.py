@@ -75,7 +75,7 @@ class _Builder:
         content = token.content
         within = self.open[-1] if self.open else None
         end = document.DETAILS_END
-        ends_details = content[-len(end) :].lower() == end and self._is_in("details")
+        ends_details = content[-len(end) :].lower() == end and self._is_in_details()
         if ends_details:
             content = content[: -len(end)].rstrip()
         is_first = within is not None and not within.blocks
@@ -181,8 +181,8 @@ class _Builder:
         if kind != "list" and not closed.blocks:
             raise _UnfitError  # Telegram requires content
 
-    def _is_in(self, kind: Container) -> bool:
-        return bool(self.open) and self.open[-1].kind == kind
+    def _is_in_details(self) -> bool:
+        return bool(self.open) and self.open[-1].kind == "details"
 
     def _add(self, block: RichBlock) -> None:
         self._count(1)
@@ -204,7 +204,7 @@ class _Builder:
 
     def _add_html(self, source: str) -> None:
         found = _SUMMARY.search(source)
-        if found and self._is_in("details"):
+        if found and self._is_in_details():
             text, spans = read_block(found[1])
             if text:
                 self.open[-1].block["summary"] = self._text(_of_html(text, spans))

@@ -8,7 +8,7 @@ as a second argument it becomes a square of that side, cut from its middle.
 import io
 import sys
 
-from core.lib.limits import limit
+from core.lib.resource_limits import limit
 
 # Those that people send. Pillow knows many more, and would start Ghostscript for one of them.
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")

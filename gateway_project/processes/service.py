@@ -165,7 +165,7 @@ class Service:
         self.forget_pipe()
         self.status.pid, self.status.state = 0, "stopped"
 
-    def log_tail(self, *, lines: int = 5) -> list[str]:
+    def log_tail(self) -> list[str]:
         if self.log is None or not self.log.exists():
             return []
-        return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+        return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]

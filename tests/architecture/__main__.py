@@ -17,9 +17,10 @@ def main(arguments: list[str]) -> int:
     figures = {"figure": document.fenced(figure.mermaid(), "mermaid")}
     document.write(figures | document.tables())
     failed = ceilings.main(arguments)
+    walks = "raise" if "--raise" in arguments else "lower"
     for database in () if failed else ("postgres", "sqlite"):
         command = [sys.executable, "-m", "pytest", "-q", "tests/architecture/test_walk.py"]
-        environment = {**os.environ, "WRITE_WALKS": "1", "TEST_DATABASE": database}
+        environment = {**os.environ, "WRITE_WALKS": walks, "TEST_DATABASE": database}
         failed = (
             failed or subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         )

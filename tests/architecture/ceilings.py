@@ -44,10 +44,17 @@ def above(counts: Counts, ceilings: Counts) -> list[str]:
     ]
 
 
-def write(kind: str, counted: Mapping[str, int]) -> None:
-    """Set the ceilings of ``kind`` for the places in ``counted``."""
-    known = load()
-    FILE.write_text(dump({**known, kind: {**known.get(kind, {}), **counted}}))
+def write(kind: str, counted: Mapping[str, int], *, may_raise: bool) -> None:
+    """Set the ceilings of ``kind`` for the places in ``counted``; a lower one stays unless
+    ``may_raise``.
+    """
+    ceilings = load()
+    known = ceilings.get(kind, {})
+    found = {
+        place: number if may_raise else min(number, known.get(place, number))
+        for place, number in counted.items()
+    }
+    FILE.write_text(dump({**ceilings, kind: {**known, **found}}))
 
 
 def main(arguments: list[str]) -> int:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from channels_app import registry
 from tests import ROOT
 from tests.architecture import ceilings, contracts, measures, sources
 
-MOST_ENTRIES = {"core": 20, "channels_app": 29}
+MOST_ENTRIES = {"core": 20, "channels_app": 26}  # beside the folders of channels
 MOST_FLOORS = 8
 
 
@@ -19,7 +20,7 @@ def entries(package: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", MOST_ENTRIES)
 def test_a_package_has_few_entries(package: str) -> None:
-    assert len(entries(ROOT / package)) <= MOST_ENTRIES[package]
+    assert len(entries(ROOT / package) - {*registry.CHANNELS}) <= MOST_ENTRIES[package]
 
 
 def test_each_contract_of_layers_has_few_floors() -> None:

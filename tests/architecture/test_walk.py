@@ -20,7 +20,7 @@ TRIES = 3
 # busy machine few walks are warm. The cheapest of so many is; when reading, the first that fits.
 WARM_TRIES = 6
 MOST_TRIES = 25
-WRITE = os.environ.get("WRITE_WALKS") == "1"
+WRITE = os.environ.get("WRITE_WALKS", "")  # "lower", or "raise", the ceilings
 
 
 def parts(name: str, trace: Trace) -> dict[str, str]:
@@ -80,7 +80,8 @@ def test_requests_walk_as_the_document_says(walks: Walks) -> None:
     if WRITE:
         document.write(made)
         # A twentieth more: which caches of a few seconds are fresh differs from walk to walk.
-        ceilings.write("calls", {name: count + count // 20 for name, count in calls.items()})
+        most = {name: count + count // 20 for name, count in calls.items()}
+        ceilings.write("calls", most, may_raise=WRITE == "raise")
     written = document.parts()
     for key, text in made.items():
         assert text == written[key], f"{key}: `python -m tests.architecture` writes the lists"

@@ -4,6 +4,7 @@ No asyncio tests may stand here: Playwright's sync API has its own loop.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -264,3 +265,16 @@ def come(page: Page, held: Sequence[object]) -> None:
     """Wait until something is held."""
     while not held:
         page.evaluate("1")  # lets requests come
+
+
+def fits(page: Page) -> None:
+    """Check that a page is not wider than the window."""
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, (page.url, wide)
+
+
+def photograph(page: Page, name: str) -> None:
+    """Keep what the window shows, when a folder is named."""
+    folder = os.environ.get("TEST_PICTURES")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}.png")

@@ -1,10 +1,8 @@
 """The picker of the web chat: choosing an assistant and a model, by mouse, finger and keys."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -16,6 +14,7 @@ from tests.browser.conftest import (
     finished,
     hold,
     link,
+    photograph,
     shell,
     sign_in,
     watch,
@@ -120,13 +119,6 @@ def chosen(gateway: Gateway, page: Page) -> list[int]:
     public_id = page.evaluate("location.pathname").removeprefix("/c/")
     found: list[int] = json.loads(shell(gateway, CHOSEN.format(public_id)))
     return found
-
-
-def photograph(page: Page, name: str) -> None:
-    """Keep what the window shows, when a folder is named."""
-    folder = os.environ.get("TEST_PICTURES")
-    if folder:
-        page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}.png")
 
 
 def test_a_choice_before_the_first_message_holds_for_the_whole_chat(

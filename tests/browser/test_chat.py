@@ -1,11 +1,9 @@
 """The web chat in a real browser [D3] [M1] [C9] [A6], RWS5 and RX3."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, WebSocketRoute, expect
@@ -20,6 +18,7 @@ from tests.browser.conftest import (
     hold,
     hold_answer,
     link,
+    photograph,
     shell,
     sign_in,
     watch,
@@ -1713,13 +1712,6 @@ def in_view(page: Page) -> float:
     return float(
         page.evaluate("document.querySelector('#scroll').clientHeight / window.innerHeight")
     )
-
-
-def photograph(page: Page, name: str) -> None:
-    """Keep what the window shows, when a folder is named."""
-    folder = os.environ.get("TEST_PICTURES")
-    if folder:
-        page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}.png")
 
 
 def test_a_table_without_headings_begins_with_its_first_row(

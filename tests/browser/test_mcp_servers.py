@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_models_pages import SIZES, OpenPage, field, fits, photograph, save
+from tests.browser.conftest import fits
+from tests.browser.test_models_pages import SIZES, OpenPage, field, photograph, save
 from tests.core.tools.mcp.malicious_mcp import MaliciousMcp, running, tool
 from tests.gateways import Gateway
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests import fake_model
-from tests.browser.conftest import Seen, shell
+from tests.browser.conftest import Seen, fits, shell
 from tests.fake_model import FakeModel
 from tests.gateways import Gateway
 
@@ -82,12 +82,6 @@ def field(page: Page, name: str) -> Locator:
 def save(page: Page) -> None:
     """Press the button of a form's page."""
     page.get_by_role("button", name="Save", exact=True).click()
-
-
-def fits(page: Page) -> None:
-    """Check that a page is not wider than the window."""
-    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0, (page.url, wide)
 
 
 def photograph(page: Page, name: str, **options: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Seen, ask, finished, link, shell, sign_in, watch
+from tests.browser.conftest import Seen, ask, finished, fits, link, shell, sign_in, watch
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -55,12 +55,6 @@ def wait_until_delivered(gateway: Gateway, text: str) -> None:
     """Return once a reminder was delivered, which no page shows meanwhile."""
     looked = shell(gateway, WAIT.format(text=text))
     assert looked == "delivered"
-
-
-def fits(page: Page) -> None:
-    """Check that a page is not wider than the window."""
-    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0, (page.url, wide)
 
 
 def photograph(page: Page, name: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Seen, shell
+from tests.browser.conftest import Seen, fits, shell
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -54,12 +54,6 @@ def photograph(page: Page, name: str) -> None:
         )
         width = page.viewport_size["width"]  # type: ignore[index]
         page.screenshot(path=Path(str(folder)) / f"tools-{name}-{width}-{theme}.png")
-
-
-def fits(page: Page) -> None:
-    """Check that a page is not wider than the window."""
-    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0, (page.url, wide)
 
 
 def test_v67_a_call_is_decided_on_a_phone(open_page: OpenPage, stage: Gateway) -> None:

@@ -12,9 +12,6 @@ from django.db import connection
 from django.test import Client
 
 from allowlist import sign_in
-from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_views
-from core.database import transactions
 from core.lib import encryption
 from core.models import ChannelAccount
 from gateway_project.logs import JsonFormatter
@@ -23,6 +20,8 @@ from tests.redteam.gateway_data import WHO, GatewayData
 from tests.redteam.matrix import API, ENDPOINTS, PAGES
 from tests.redteam.test_matrix import ADMIN, ask
 
+pytestmark = pytest.mark.usefixtures("fresh_counters")
+
 PASSWORD = "canary-Password-7d1f"
 BOT = "424242:CanaryTokenOfTheBot00000000000000000"
 HOOK = "canary-webhook-secret"
@@ -30,17 +29,6 @@ METRICS = "canary-metrics-token"
 MODEL = "canary-model-key"
 # Django keeps the key of a session in clear, as its design has it; docs/security.md says so.
 KNOWN = {("django_session", "session_key")}
-
-
-@pytest.fixture(autouse=True)
-def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start every rate limit from zero."""
-    for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_views.accounts.clear()
-    yield
-    telegram_views.accounts.clear()
-    transactions.close_pool()
 
 
 def texts_of_the_database() -> Iterator[tuple[str, str, str]]:

@@ -14,15 +14,14 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 
-from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_views
-from core.database import transactions
 from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import Answer, GatewayData
 from tests.redteam.matrix import API, ENDPOINTS, PAGES, Row
 from tests.redteam.test_matrix import ADMIN, ask
+
+pytestmark = pytest.mark.usefixtures("fresh_counters")
 
 EXACT = {
     "x-content-type-options": "nosniff",
@@ -33,17 +32,6 @@ EXACT = {
 }
 # Forbidden in every policy. The admin's library needs them for its styles (decision 096).
 LOOSE = ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*", "ws:", "wss:")
-
-
-@pytest.fixture(autouse=True)
-def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start every rate limit from zero."""
-    for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_views.accounts.clear()
-    yield
-    telegram_views.accounts.clear()
-    transactions.close_pool()
 
 
 def directives(answer: Answer) -> dict[str, list[str]]:

@@ -10,7 +10,6 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_views
 from channels_app.webchat import frames
 from core.database import transactions
 from gateway_project.asgi import ROUTES
@@ -19,6 +18,8 @@ from tests.loops import end_tasks
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, Answer, GatewayData
 from tests.redteam.matrix import API, ENDPOINTS, FRAMES, PAGES, SOCKET_WHO, Row
+
+pytestmark = pytest.mark.usefixtures("fresh_counters")
 
 TABLE = {**PAGES, **API, **ENDPOINTS}
 NOBODYS = "A" * 22
@@ -39,17 +40,6 @@ def django_routes() -> Iterator[tuple[str, Any]]:
 
 
 ADMIN = [route for route, _ in django_routes() if route.startswith("admin/")]
-
-
-@pytest.fixture(autouse=True)
-def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start every rate limit from zero, and empty the account cache."""
-    for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_views.accounts.clear()
-    yield
-    telegram_views.accounts.clear()
-    transactions.close_pool()
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:

@@ -1,24 +1,15 @@
 """Rate limits before and after authentication, at ``/api`` and at the ASGI endpoints."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from channels_app.asgi import throttling
 from channels_app.webchat import files
-from core.database import transactions
 from tests.redteam import gateway_data
 
-
-@pytest.fixture(autouse=True)
-def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start every rate limit from zero."""
-    for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(throttling, name, throttling.Rate())
-    yield
-    transactions.close_pool()
+pytestmark = pytest.mark.usefixtures("fresh_counters")
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,15 @@
 """Attacks that fit nowhere else."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from allowlist.models import UnknownRequest
-from channels_app.asgi import throttling
-from core.database import transactions
 from core.models import Delivery
 from tests.redteam import gateway_data
 from tests.redteam.matrix import API, ENDPOINTS, PAGES
 
+pytestmark = pytest.mark.usefixtures("fresh_counters")
+
 ORIGIN = "https://evil.example"
-
-
-@pytest.fixture(autouse=True)
-def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start every rate limit from zero."""
-    for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(throttling, name, throttling.Rate())
-    yield
-    transactions.close_pool()
 
 
 def test_ri19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> None:

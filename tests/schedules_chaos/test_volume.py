@@ -72,20 +72,12 @@ def test_h52_a_sweep_is_one_query_by_its_index_however_many_schedules_there_are(
     with listening() as asked:
         firing.look(now=now)
     [question] = asked
-    assert "occurrences_to_look" in plan_of(question)
+    assert "occurrences_to_look" in question.plan()
     assert work_of(lambda: firing.look(now=now)) <= before + 100
     with CaptureQueriesContext(connection) as seen:
         firing.look(now=now)
     assert len(seen) == 1
     print(f"idle with {MANY} schedules: {share_of_a_core():.3%} of a core")
-
-
-def plan_of(question: Asked) -> str:
-    """Return the database's plan of a statement."""
-    prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
-    with connection.cursor() as cursor:
-        cursor.execute(f"{prefix} {question.sql}", question.params)
-        return str(cursor.fetchall())
 
 
 def share_of_a_core() -> float:
@@ -104,7 +96,7 @@ def test_h52_the_history_of_a_clock_costs_a_sweep_nothing(guest: User) -> None:
     analyse()
     with listening() as asked:
         assert occurrences.plan_again(now=timezone.now()) == 0
-    assert "fired_occurrences" in plan_of(asked[0])
+    assert "fired_occurrences" in asked[0].plan()
 
 
 @pytest.mark.django_db
@@ -126,9 +118,9 @@ def test_h53_a_due_one_costs_the_same_however_many_wait(guest: User) -> None:
     after = statements()
     assert [each.sql for each in after] == before
     assert len(after) < 40
-    slow = [each.sql for each in after if "SCAN core_schedule" in plan_of(each)]
-    slow += [each.sql for each in after if "Seq Scan on core_schedule" in plan_of(each)]
-    slow += [each.sql for each in after if "Seq Scan on core_occurrence" in plan_of(each)]
+    slow = [each.sql for each in after if "SCAN core_schedule" in each.plan()]
+    slow += [each.sql for each in after if "Seq Scan on core_schedule" in each.plan()]
+    slow += [each.sql for each in after if "Seq Scan on core_occurrence" in each.plan()]
     assert slow == []
 
 

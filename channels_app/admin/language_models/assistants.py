@@ -50,7 +50,7 @@ READ_ONLY = (
 class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
     """Assistants; changed by owners: instructions and tools act with the rights of each person."""
 
-    places = annotated("number", "bound")
+    places = annotated("bound")
     form = AssistantForm
     list_display = (
         "shown_name",

@@ -41,7 +41,7 @@ class ModelProviderAdmin(KindAdmin[ModelProvider]):
         "add_model": "<int:pk>/add-model/",
     }
 
-    model_count = annotated("number", "models")
+    model_count = annotated("models")
     form = ProviderForm
     list_display = ("shown_name", "kind", "state", "model_count", "shown_check", "checked_at")
     list_filter = ("kind", "enabled")

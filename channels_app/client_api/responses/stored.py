@@ -29,6 +29,7 @@ from channels_app.client_api.run_adapter import final_log
 from channels_app.client_api.run_endpoint import whole_log
 from channels_app.worker.pictures import pictures_of
 from core.agent import prompt
+from core.agent.calls import ids_of_calls
 from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.text import in_ascii
@@ -185,7 +186,7 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
         before = await in_thread(find, caller, asked.previous, sender=asked.user, field=field)
         pictures = await pictures_of(before, {})
         reader.messages = await in_thread(conversation, before, pictures)
-        reader.called = calls_in(reader.messages)
+        reader.called = ids_of_calls(reader.messages)
     known = len(reader.messages)
     reader.read(asked.given)
     if any(reasoning.kept_in(asked.given)):
@@ -207,7 +208,7 @@ def check(messages: list[Json], known: int) -> None:
     if len(messages) == known or not any(each["content"] for each in messages):
         raise refused("must not be empty", "input")
     answered = {each["tool_call_id"] for each in messages if each["role"] == "tool"}
-    if missing := calls_in(messages) - answered:
+    if missing := ids_of_calls(messages) - answered:
         call_id = in_ascii(min(missing)[:64])
         raise refused(f"has no output for the call {call_id!r}", "input")
     keep_newest_pictures(messages, "input", known=known)
@@ -255,11 +256,6 @@ def known_items(caller: Principal, asked: Asked) -> dict[str, Json]:
         if size > settings.MAX_BODY_BYTES:
             raise refused("refers to items that are too large in total", "input", status=413)
     return found
-
-
-def calls_in(messages: Iterable[Json]) -> set[str]:
-    """Return the ids of the calls in messages."""
-    return {call["id"] for each in messages for call in each.get("tool_calls") or ()}
 
 
 def session_name(caller: Principal, before: Run | None) -> str:

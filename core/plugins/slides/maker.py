@@ -1,14 +1,13 @@
 """Shared steps of both presentation makers: read the order, make the deck, lay it out, write it."""
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from unicodedata import category
 
+from core.lib.text import is_of_file_name
 from core.plugins.base import Artifact, Capability, PluginError, PluginHost, PluginResult, Source
 from core.plugins.slides import brief, compose, layout
 from core.plugins.slides.deck import Deck
@@ -17,7 +16,6 @@ from core.plugins.slides.texts import writable
 
 CREATE = "create_from_source"
 NAME_LIMIT = 60
-KEPT = re.compile(r"[\w\s.-]")
 TOO_THIN = "The source holds no more than that; {} slides were asked for."
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -102,6 +100,6 @@ def told(made: compose.Made, pages: int) -> str:
 
 def file_name(title: str) -> str:
     """Return a file name: the title's letters, with their marks, and digits."""
-    kept = "".join(each for each in writable(title) if KEPT.match(each) or category(each)[0] == "M")
+    kept = "".join(filter(is_of_file_name, writable(title)))
     name = " ".join(kept.split())[:NAME_LIMIT].strip(" .-_")
     return name or "presentation"

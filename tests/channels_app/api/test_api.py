@@ -1,6 +1,5 @@
 """The REST API [D9]: only the user's own objects."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -20,9 +19,9 @@ from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
 from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
+from tests.channels_app.api.conftest import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Client = Callable[..., APIClient]
 
 
 @pytest.fixture
@@ -34,19 +33,6 @@ def owner() -> User:
 def guest() -> User:
     """Another user."""
     return User.objects.create(username="guest")
-
-
-@pytest.fixture
-def client() -> Client:
-    """Return a client with a key of ``user``."""
-
-    def make(user: User, *scopes: str) -> APIClient:
-        _, token = keys.create(name="test", user=user, scopes=scopes or ("chat",))
-        made = APIClient()
-        made.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-        return made
-
-    return make
 
 
 def said(user: User, text: str) -> Run:

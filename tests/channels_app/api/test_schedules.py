@@ -1,6 +1,5 @@
 """Schedules over the REST API ([H41], [H42])."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,9 +15,9 @@ from allowlist.models import ApiKey
 from channels_app.schedules import firing
 from core.conversations.schedules import changes
 from core.models import Message, Occurrence, Run, Schedule, User
+from tests.channels_app.api.conftest import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Client = Callable[..., APIClient]
 API = "/api/schedules"
 BODY = {"text": "Drink water.", "in_minutes": 20, "time_zone": "UTC"}
 
@@ -32,19 +31,6 @@ def ann() -> User:
 def bob() -> User:
     """Another person."""
     return User.objects.create(username="bob")
-
-
-@pytest.fixture
-def client() -> Client:
-    """Return a client with a key of ``user``."""
-
-    def make(user: User, *scopes: str) -> APIClient:
-        _, token = keys.create(name="test", user=user, scopes=scopes or ("chat",))
-        made = APIClient()
-        made.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-        return made
-
-    return make
 
 
 def create(me: APIClient, **body: Any) -> Any:

@@ -99,6 +99,17 @@ async def test_c1_a_message_is_stored_once_with_its_files(
     assert message.media == [{"kind": "image", "url": PICTURE}]
 
 
+@pytest.mark.parametrize("sender", ["555", "700"])
+async def test_c1_words_that_a_database_refuses_are_cleaned(
+    sender: str, account: ChannelAccount, owner: User
+) -> None:
+    """Also in names and addresses of files: a call that fails is sent again and again."""
+    call = said("a\x00b\ud800", sender=sender) | {"pictures": ["https://a.example/\x00\ud800"]}
+    assert (await sent(account, call)).status == 200
+    message = await InboundMessage.objects.aget()
+    assert (message.text, message.media[0]["url"]) == ("ab\ufffd", "https://a.example/\ufffd")
+
+
 async def test_c1_the_first_call_loads_channels_beside_the_event_loop(
     account: ChannelAccount, owner: User
 ) -> None:

@@ -5,8 +5,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 
 from channels_app.push import sending
 from core.conversations import push_messages, push_subscriptions
@@ -15,6 +13,7 @@ from core.database import transactions
 from core.lib.ids import public_id
 from core.models import ChannelAccount, ChatSession, PushSubscription, Run, User
 from tests.channels_app.push.service import PushService, ReadingBrowser
+from tests.channels_app.webchat.conftest import sign_in
 
 
 @pytest.fixture
@@ -37,16 +36,6 @@ def owner(transactional_db: None) -> User:
     return User.objects.create(username="owner", is_owner=True, is_staff=True)
 
 
-def session_of(user: User) -> str:
-    """Return the key of a session in which ``user`` is signed in."""
-    store = SessionStore()
-    store[SESSION_KEY] = str(user.pk)
-    store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
-    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
-    store.save()
-    return str(store.session_key)
-
-
 Enable = Callable[..., tuple[ReadingBrowser, PushSubscription]]
 
 
@@ -59,7 +48,7 @@ def enable(service: PushService) -> Enable:
         given = reading.subscription
         row = push_subscriptions.keep(
             user=user,
-            session_key=session_of(user),
+            session_key=sign_in(user),
             browser=Browser(given["endpoint"], **given["keys"], name="Firefox on Linux"),
         )
         return reading, row

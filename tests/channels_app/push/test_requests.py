@@ -16,8 +16,9 @@ from core.conversations import push_messages, push_subscriptions
 from core.conversations.push_subscriptions import Browser
 from core.lib.safe_fetch import Posted, is_public
 from core.models import PushMessage, PushSubscription, User
-from tests.channels_app.push.conftest import answered, session_of
+from tests.channels_app.push.conftest import answered
 from tests.channels_app.push.service import ReadingBrowser, Received, bytes_of
+from tests.channels_app.webchat.conftest import sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = PushMessage.State
@@ -61,7 +62,7 @@ def browser(ann: User) -> ReadingBrowser:
     reading = ReadingBrowser("https://push.example:8443/send/one")
     keys = reading.subscription["keys"]
     described = Browser(reading.endpoint, keys["p256dh"], keys["auth"], "Firefox")
-    push_subscriptions.keep(user=ann, session_key=session_of(ann), browser=described)
+    push_subscriptions.keep(user=ann, session_key=sign_in(ann), browser=described)
     return reading
 
 

@@ -3,7 +3,6 @@
 from itertools import count
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from allowlist import keys
@@ -121,15 +120,7 @@ def test_an_album_is_looked_for_among_the_messages_of_its_chat(
     with listening() as asked:
         assert not albums.is_addressed(account, update.message)
     [question] = asked
-    assert "one_platform_message" in plan_of(question)
-
-
-def plan_of(question: Asked) -> str:
-    """Return the plan of a statement."""
-    prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
-    with connection.cursor() as cursor:
-        cursor.execute(f"{prefix} {question.sql}", question.params)
-        return str(cursor.fetchall())
+    assert "one_platform_message" in question.plan()
 
 
 def test_the_answer_that_a_reply_is_to_is_looked_for_in_the_persons_conversation(
@@ -146,7 +137,7 @@ def test_the_answer_that_a_reply_is_to_is_looked_for_in_the_persons_conversation
     meant = understand(update.message, bot=Bot(9, "my_bot"))
     with listening() as asked:
         assert receive.with_answer_to_others(account, update.message, meant) != "why?"
-    assert "one_open_session" in plan_of(asked[-2])
+    assert "one_open_session" in asked[-2].plan()
     slow = {each.sql: found for each in asked if (found := GROWN & {*each.read_whole()})}
     assert slow == {}, slow
 

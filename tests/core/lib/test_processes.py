@@ -101,8 +101,8 @@ async def test_a_limit_that_is_lower_already_stays() -> None:
     """Only root may raise it: with a low JOB_MEMORY_MEGABYTES no document could be read in a long
     task."""
     code = (
-        "import resource as r; from core.lib import limits; "
-        "r.setrlimit(r.RLIMIT_AS, (2**30, 2**30)); limits.limit(memory=2**31, seconds=9); "
+        "import resource as r; from core.lib import resource_limits; "
+        "r.setrlimit(r.RLIMIT_AS, (2**30, 2**30)); resource_limits.limit(memory=2**31, seconds=9); "
         "print(r.getrlimit(r.RLIMIT_AS)[1] == 2**30, r.getrlimit(r.RLIMIT_CPU)[1])"
     )
     said, code_of_exit = await output_of(*python(code), seconds=30, most_bytes=100)

@@ -56,6 +56,11 @@ def test_the_name_of_a_file_keeps_the_marks_of_its_letters(name: str) -> None:
     assert file_name(name) == name
 
 
+def test_the_name_of_a_file_keeps_no_part_of_an_emoji() -> None:
+    """The selector of a heart's colour shows nothing, and a keycap is no letter's mark."""
+    assert file_name("Our \u2764\ufe0f 2\ufe0f\u20e3 plans") == "Our 2 plans"
+
+
 def test_points_in_hindi_are_no_repeats_of_each_other() -> None:
     said = [
         {"label": "नदी", "text": "नदी का पानी खेतों को सींचता है।"},

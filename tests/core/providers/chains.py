@@ -3,21 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from core.providers.catalogue import ModelInfo, ProviderInfo
+from core.providers.catalogue import ModelInfo
 from core.providers.chain import Chain
+from tests.core.providers.rows import PLAIN
 
-PROVIDER = ProviderInfo(
-    id=1,
-    name="test",
-    kind="openai-compatible",
-    base_url="",
-    secrets="",
-    first_token_seconds=60,
-    idle_seconds=60,
-    concurrency=0,
-    allow_private=True,
-    from_environment=True,
-)
+PROVIDER = replace(PLAIN, name="test", from_environment=True)
 MODEL = ModelInfo(
     id=1,
     provider=PROVIDER,
