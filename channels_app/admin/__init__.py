@@ -1,4 +1,4 @@
-"""Pages of the admin, each in a file named after its subject; others are in `allowlist.admin`."""
+"""Pages of the admin, each in a file of its subject; others: `allowlist.admin`, `core.admin`."""
 
 from channels_app.admin import (
     accounts,
