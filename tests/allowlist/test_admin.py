@@ -535,7 +535,7 @@ def test_a6_approve_on_the_page_of_a_request_as_an_existing_user(
     assert identity.user == ann
     assert identity.expires_at is not None
     assert identity.expires_at - timezone.now() < timedelta(hours=24)
-    assert "Access ends at" in page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
+    assert "Access until" in page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
 
 
 @pytest.mark.parametrize(
