@@ -785,6 +785,12 @@ def test_an_old_page_of_a_person_takes_back_no_end_of_an_identity(
     assert (row.value, row.account, row.expires_at) == ("42", telegram, end)
     assert owner_client.post(address, {**sent, "identities-0-DELETE": "on"}).status_code == 302
     assert not person.identities.exists()
+    assert owner_client.post(address, {**sent, "display_name": "Eve"}).status_code == 302
+    person.refresh_from_db()
+    assert person.display_name == "Eve"
+    answer = owner_client.post(address, {**sent, "identities-0-value": "43"})
+    assert "These rows were changed elsewhere" in answer.content.decode()
+    assert not person.identities.exists()
 
 
 @pytest.mark.parametrize("by_identity", [False, True])
