@@ -112,5 +112,13 @@ def settle_paths() -> None:
     """
     for name, given in list(os.environ.items()):
         value = given.strip()
-        if value and (name in PATHS or (name.endswith("_FILE") and Path(value).is_file())):
+        if value and (name in PATHS or (name.endswith("_FILE") and is_file(value))):
             os.environ[name] = str(Path(value).absolute())
+
+
+def is_file(value: str) -> bool:
+    """Return whether a variable, perhaps of another program, names a file that is seen here."""
+    try:
+        return Path(value).is_file()
+    except OSError:
+        return False

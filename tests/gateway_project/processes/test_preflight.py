@@ -524,6 +524,21 @@ def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert environment.origin("GATEWAY_URL", "") == "https://a.example"
 
 
+def test_variables_of_other_programs_stop_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a shell of root's whose user was changed: a path that is hidden, and no path."""
+    given = {"TOOL_CONFIG_FILE": "/root/.toolrc", "CERTIFICATE_FILE": "M" * 5000}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+    def hidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    command_line.settle_paths()
+    monkeypatch.setattr(Path, "is_file", hidden)
+    command_line.settle_paths()
+    assert {name: os.environ[name] for name in given} == given
+
+
 def test_blanks_around_a_key_stay_a_part_of_it(tmp_path: Path) -> None:
     """Sessions and credentials of an installation were signed and encrypted with them."""
     keys = {"SECRET_KEY": f" {'k' * 50}\n", "BACKUP_PASSPHRASE": "a phrase "}
