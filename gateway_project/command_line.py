@@ -97,12 +97,12 @@ def explain(error: Exception) -> str:
 
     from gateway_project import databases  # noqa: PLC0415 - the same
 
-    place = databases.place(settings.DATABASES["default"])
+    given = settings.DATABASES["default"]
     return (
-        f"The database does not answer as it should: {console.reason(error)}. It is {place}: if "
-        "your gateway has another one, run the command with its GATEWAY_HOME and DATABASE_URL. "
-        f"Check that the server runs; a new one needs `{home.COMMAND} migrate` first. "
-        "With --traceback the whole error is shown."
+        f"The database does not answer as it should: {console.reason(error)}. It is "
+        f"{databases.place(given)}: if your gateway has another one, run the command with its "
+        f"GATEWAY_HOME and DATABASE_URL. {databases.advice(given)}; a new one needs "
+        f"`{home.COMMAND} migrate` first. With --traceback the whole error is shown."
     )
 
 

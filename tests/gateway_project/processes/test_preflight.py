@@ -52,10 +52,10 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     home = tmp_path / "file" / "home"
     refused = manage("up", env=command_env(GATEWAY_HOME=str(home)))
     assert refused.returncode == 1
-    assert f"GATEWAY_HOME ({home}) cannot be written" in refused.stdout
+    assert f"GATEWAY_HOME ({home}) cannot be used" in refused.stdout
     assert "set GATEWAY_HOME to another folder" in refused.stdout
     assert "Traceback" not in refused.stdout
-    with pytest.raises(preflight.StartError, match="cannot be written"):
+    with pytest.raises(preflight.StartError, match="cannot be used"):
         preflight.check_home(home)
 
 
@@ -140,6 +140,23 @@ def test_a_database_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "`manage.py migrate --traceback` shows the whole error" in refused.stdout
     assert "Check DATABASE_URL" in refused.stdout
     assert "secret-word" not in refused.stdout
+
+
+def test_a_file_of_another_user_is_named(tmp_path: Path) -> None:
+    """As after a copy of the home by root; folders are not opened as such a file is not."""
+    (tmp_path / "gateway.sqlite3").mkdir()
+    env = command_env(GATEWAY_HOME=str(tmp_path))
+    for command in ("up", "sign_in_link"):
+        refused = manage(command, env=env)
+        assert refused.returncode == 1
+        assert "unable to open database file" in refused.stdout
+        assert f"this user may write {tmp_path}/gateway.sqlite3" in refused.stdout
+        assert "server runs" not in refused.stdout
+    (tmp_path / "secrets" / "secret_key").unlink()
+    (tmp_path / "secrets" / "secret_key").mkdir()
+    refused = manage("sign_in_link", env=env)
+    assert refused.stdout.startswith(f"GATEWAY_HOME ({tmp_path}) cannot be used: Is a directory")
+    assert f"({tmp_path}/secrets/secret_key). Give all of it to this user" in refused.stdout
 
 
 def test_a_failing_migration_is_named(tmp_path: Path) -> None:
