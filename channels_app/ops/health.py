@@ -179,10 +179,16 @@ def model_problems() -> list[str]:
 
 
 def problems_now() -> list[str]:
+    """Return what does not work. A database may answer a ping, and no question about a table."""
     try:
         transactions.ping()
+        return problems_of_parts()
     except DatabaseFailure:
         return [NO_DATABASE]
+
+
+def problems_of_parts() -> list[str]:
+    """Return what does not work beside the database. Raises DatabaseFailure."""
     problems = []
     client = broker.client(seconds=1)
     try:
