@@ -12,7 +12,7 @@ from gateway_project import home
 from gateway_project.processes import console
 
 OLDEST_PYTHON = (3, 11)
-INTERRUPTED = 130  # the exit code that shells use for SIGINT
+INTERRUPTED, UNREAD = 130, 141  # the exit codes that shells use for SIGINT and SIGPIPE
 PATHS = ("GATEWAY_HOME", "BACKUP_FOLDER", "LLM_SCRIPT")
 
 
@@ -23,10 +23,18 @@ def command(*arguments: str) -> list[str]:
 
 
 def main() -> None:
-    """Run one management command; its end by Ctrl-C is said in one line."""
+    """Run one management command; its end by Ctrl-C is said in one line, and that of a reader, such
+    as ``head``, in none.
+    """
     console.settle()
     try:
-        run()
+        try:
+            run()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+        sys.exit(UNREAD)
     except (KeyboardInterrupt, Exception) as error:
         if not was_interrupted(error):
             raise

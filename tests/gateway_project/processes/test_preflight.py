@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -110,6 +111,40 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(preflight, "MINIMUM_FREE_BYTES", 2**62)
     with pytest.raises(preflight.StartError, match="Free some space"):
         preflight.check_home(tmp_path)
+
+
+def test_a_missing_folder_for_temporary_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration failed with "disk I/O error"."""
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(preflight.StartError, match="name another one in TMPDIR"):
+        preflight.check_home(tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [("doctor",), ("migrate", "--plan"), ("help",)])
+def test_a_command_whose_reader_has_gone_ends_quietly(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """As of ``| head``: a traceback, or a migration that was said to have failed."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    env = command_env(GATEWAY_HOME=str(tmp_path), DJANGO_SETTINGS_MODULE="gateway_project.settings")
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        env=env,
+        cwd=home.BASE_DIR,
+        timeout=200,
+        check=False,
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (command_line.UNREAD, b"")
 
 
 @pytest.mark.parametrize(
