@@ -53,8 +53,9 @@ def explain(error: OSError) -> str:
     """Return why the folder cannot be used, with a fix."""
     named = f" ({error.filename})" if error.filename else ""
     return (
-        f"GATEWAY_HOME ({directory()}) cannot be used: {error.strerror or error}{named}. Give all "
-        "of it to this user (chown -R), free disk space, or set GATEWAY_HOME to another folder."
+        f"GATEWAY_HOME ({directory()}) cannot be used: {error.strerror or error}{named}. Run "
+        "this as the user who owns it, give all of it to one user (chown -R), free disk space, or "
+        "set GATEWAY_HOME to another folder."
     )
 
 

@@ -191,7 +191,7 @@ def test_a_file_of_another_user_is_named(tmp_path: Path) -> None:
     (tmp_path / "secrets" / "secret_key").mkdir()
     refused = manage("sign_in_link", env=env)
     assert refused.stdout.startswith(f"GATEWAY_HOME ({tmp_path}) cannot be used: Is a directory")
-    assert f"({tmp_path}/secrets/secret_key). Give all of it to this user" in refused.stdout
+    assert f"({tmp_path}/secrets/secret_key). Run this as the user who owns it" in refused.stdout
 
 
 def test_a_failing_migration_is_named(tmp_path: Path) -> None:
