@@ -1,4 +1,4 @@
-"""What is said of a gateway whose database fails."""
+"""Health and the doctor of a gateway whose database or broker fails."""
 
 import pytest
 import redis
@@ -37,7 +37,7 @@ def test_a_broker_that_refuses_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.fix == "Free disk space, or memory, for the broker: it goes on by itself."
 
 
-def test_the_doctor_says_what_the_database_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_repeats_the_reason_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "of_the_database", broken)
     [found] = [each for each in examination.examine(now=timezone.now()) if each.id == "database"]
     assert found.what == "The database does not answer as it should (disk I/O error)."

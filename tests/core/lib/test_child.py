@@ -135,7 +135,7 @@ def test_the_wrapper_costs_little() -> None:
     assert time.process_time() - began < 5
 
 
-# A worker is killed just after it has forked: what its child says before and after it is bound.
+# A worker is killed just after it has forked; its child writes before and after it is bound.
 ORPHAN = """
 import os, time
 from core.lib import child
