@@ -192,10 +192,10 @@ class RowsFormSet(_FormSet):
 
     def clean(self) -> None:
         super().clean()
-        old, pk = self.old_forms(), self.model._meta.pk.name
+        old = self.old_forms()
         for form in old:
-            form.errors.pop(pk, None)  # of a field that is not seen
-        if any({*form.changed_data} - {pk} for form in old):
+            form.errors.pop("id", None)  # of a field that is not seen
+        if any({*form.changed_data} - {"id"} for form in old):
             raise ValidationError(CHANGED_ELSEWHERE)
 
 
