@@ -101,9 +101,7 @@ class Verdict:
         )
         if self.until is None:
             return said
-        end = gettext("The approval ends at {when} UTC.").format(
-            when=f"{self.until:%Y-%m-%d %H:%M}"
-        )
+        end = gettext("Valid until {when} UTC.").format(when=f"{self.until:%Y-%m-%d %H:%M}")
         return f"{said} {end}"
 
 

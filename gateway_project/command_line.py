@@ -12,7 +12,7 @@ from gateway_project import home
 from gateway_project.processes import console
 
 OLDEST_PYTHON = (3, 11)
-INTERRUPTED = 130  # the exit code that shells use for SIGINT
+INTERRUPTED, UNREAD = 130, 141  # the exit codes that shells use for SIGINT and SIGPIPE
 PATHS = ("GATEWAY_HOME", "BACKUP_FOLDER", "LLM_SCRIPT")
 
 
@@ -23,10 +23,18 @@ def command(*arguments: str) -> list[str]:
 
 
 def main() -> None:
-    """Run one management command; its end by Ctrl-C is said in one line."""
+    """Run one management command; its end by Ctrl-C is said in one line, and that of a reader, such
+    as ``head``, in none.
+    """
     console.settle()
     try:
-        run()
+        try:
+            run()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+        sys.exit(UNREAD)
     except (KeyboardInterrupt, Exception) as error:
         if not was_interrupted(error):
             raise
@@ -97,12 +105,12 @@ def explain(error: Exception) -> str:
 
     from gateway_project import databases  # noqa: PLC0415 - the same
 
-    place = databases.place(settings.DATABASES["default"])
+    given = settings.DATABASES["default"]
     return (
-        f"The database does not answer as it should: {console.reason(error)}. It is {place}: if "
-        "your gateway has another one, run the command with its GATEWAY_HOME and DATABASE_URL. "
-        f"Check that the server runs; a new one needs `{home.COMMAND} migrate` first. "
-        "With --traceback the whole error is shown."
+        f"The database does not answer as it should: {console.reason(error)}. It is "
+        f"{databases.place(given)}: if your gateway has another one, run the command with its "
+        f"GATEWAY_HOME and DATABASE_URL. {databases.advice(given)}; a new one needs "
+        f"`{home.COMMAND} migrate` first. With --traceback the whole error is shown."
     )
 
 
@@ -112,5 +120,13 @@ def settle_paths() -> None:
     """
     for name, given in list(os.environ.items()):
         value = given.strip()
-        if value and (name in PATHS or (name.endswith("_FILE") and Path(value).is_file())):
+        if value and (name in PATHS or (name.endswith("_FILE") and is_file(value))):
             os.environ[name] = str(Path(value).absolute())
+
+
+def is_file(value: str) -> bool:
+    """Return whether a variable, perhaps of another program, names a file that is seen here."""
+    try:
+        return Path(value).is_file()
+    except OSError:
+        return False

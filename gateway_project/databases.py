@@ -20,6 +20,7 @@ PATIENCE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "25000",
 }
+SQLITE = "django.db.backends.sqlite3"
 
 
 def settings_of(url: str, *, home: Path) -> dict[str, Any]:
@@ -54,9 +55,16 @@ def place(given: Mapping[str, Any]) -> str:
     return f"{given['HOST']}/{given['NAME']}" if given.get("HOST") else str(given["NAME"])
 
 
+def advice(given: Mapping[str, Any]) -> str:
+    """Return what to look at when a database does not answer."""
+    if given["ENGINE"] == SQLITE:
+        return f"Check that this user may write {given['NAME']}, the files beside it and its folder"
+    return "Check DATABASE_URL and that the server runs"
+
+
 def sqlite(path: str) -> dict[str, Any]:
     return {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": SQLITE,
         "NAME": path,
         "CONN_MAX_AGE": None,
         "OPTIONS": {

@@ -38,19 +38,24 @@ def secret_path(name: str) -> Path:
 
 
 def ensure() -> None:
-    """Create the folder (mode 0700: it holds conversations) and the secrets (0600) if missing."""
+    """Create the folder (mode 0700: it holds conversations) and the secrets (0600) if missing.
+    Raises OSError, also for a secret that cannot be read.
+    """
     directory().mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = directory() / "secrets"
     folder.mkdir(exist_ok=True, mode=0o700)
     for name in SECRET_NAMES:
         write_once(path=folder / name, value=secrets.token_urlsafe(48))
+        (folder / name).read_bytes()
 
 
 def explain(error: OSError) -> str:
     """Return why the folder cannot be used, with a fix."""
+    named = f" ({error.filename})" if error.filename else ""
     return (
-        f"GATEWAY_HOME ({directory()}) cannot be written: {error.strerror or error}. "
-        "Make it writable for this user, free disk space, or set GATEWAY_HOME to another folder."
+        f"GATEWAY_HOME ({directory()}) cannot be used: {error.strerror or error}{named}. Run "
+        "this as the user who owns it, give all of it to one user (chown -R), free disk space, or "
+        "set GATEWAY_HOME to another folder."
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway_project.processes import child
+from core.lib import child
 from tests.nginx import make_certificate, replaced, serving
 
 PROGRAM = shutil.which("caddy", path="/usr/bin:/usr/local/bin")

@@ -28,7 +28,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from gateway_project.processes import child
+from core.lib import child
 
 ROOT = Path(__file__).resolve().parent.parent
 # Modules that read neither Django's settings nor the environment while they are imported.

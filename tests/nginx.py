@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway_project.processes import child, listener
+from core.lib import child
+from gateway_project.processes import listener
 from tests.servers import Process
 
 PROGRAM = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from gateway_project.processes import child
+from core.lib import child
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent

@@ -18,7 +18,8 @@ from typing import BinaryIO
 
 import psycopg
 
-from gateway_project.processes import broker, child, listener, ready
+from core.lib import child
+from gateway_project.processes import broker, listener, ready
 from tests import fork_server
 
 WAIT_SECONDS = 60.0

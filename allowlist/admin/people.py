@@ -38,6 +38,7 @@ from core.admin.base import (
     ChangedFieldsOnly,
     ModelForm,
     PlainForm,
+    RowsFormSet,
     ThemedInline,
     badge,
     visible_line,
@@ -51,10 +52,7 @@ from core.models import ChannelAccount, ChannelIdentity, User
 if TYPE_CHECKING:
     _DjangoUserAdmin = DjangoUserAdmin[User]
     _UserForm = UserChangeForm[User]
-    _FormSet = forms.BaseInlineFormSet[Any, Any, Any]
 else:
-    from django.forms import BaseInlineFormSet as _FormSet
-
     _DjangoUserAdmin = DjangoUserAdmin
     _UserForm = UserChangeForm
 
@@ -92,7 +90,7 @@ class IdentityForm(ChangedFieldsOnly, ModelForm[ChannelIdentity]):
         return data
 
 
-class IdentityFormSet(_FormSet):
+class IdentityFormSet(RowsFormSet):
     """The identities of a person, each once."""
 
     def clean(self) -> None:

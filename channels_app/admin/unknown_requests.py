@@ -71,7 +71,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         ("first_seen_at", "last_seen_at"),
         ("decided_by", "decided_at"),
         ("decided_via", "granted_user"),
-        "access_ends_at",
+        "access_until",
     )
     actions = ("approve", "approve_24h", "deny", "block", "unblock")
 
@@ -96,8 +96,8 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
             return self.outcome(row)
         return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
 
-    @admin.display(description="access ends at")
-    def access_ends_at(self, row: UnknownRequest) -> datetime | None:
+    @admin.display(description="access until")
+    def access_until(self, row: UnknownRequest) -> datetime | None:
         return unknown_requests.end_of(row)
 
     @admin.display(description="decision")

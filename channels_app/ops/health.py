@@ -38,6 +38,7 @@ from core.database import schema_version, transactions
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
 from core.lib import broker
+from core.lib.text import visible_line
 from core.lib.ttl_cache import TtlCache
 from core.models import Run
 from core.providers import circuits
@@ -46,6 +47,7 @@ from core.providers.failures import KINDS, OWN
 
 NO_DATABASE = "The database does not answer."
 NO_WRITES = "The database accepts no writes: its disk is full, or another program holds its lock."
+BROKER_REFUSES = "The broker takes no work"
 ANSWER_SECONDS = 4.0
 PROBED_SECONDS = 2.0
 MOST_LABELS = 100
@@ -179,14 +181,22 @@ def model_problems() -> list[str]:
 
 
 def problems_now() -> list[str]:
+    """Return what does not work. A database may answer a ping, and no question about a table."""
     try:
         transactions.ping()
+        return problems_of_parts()
     except DatabaseFailure:
         return [NO_DATABASE]
+
+
+def problems_of_parts() -> list[str]:
+    """Return what does not work beside the database. Raises DatabaseFailure."""
     problems = []
     client = broker.client(seconds=1)
     try:
         client.ping()
+    except redis.ResponseError as error:  # as on a full disk: it stores what it takes
+        problems.append(f"{BROKER_REFUSES}: {visible_line(str(error), 200)}")
     except (redis.RedisError, OSError):
         problems.append("The broker does not answer.")
     finally:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.contrib.admin import display
+from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.db.models.expressions import Combinable
 from django.forms import Form
@@ -27,8 +28,12 @@ from core.lib.text import visible_line as visible_line
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as _ModelAdmin
     from django.contrib.admin import TabularInline as _TabularInline
+    from django.forms import BaseInlineFormSet
     from django.forms import ModelForm as ModelForm
+
+    _FormSet = BaseInlineFormSet[Any, Any, Any]
 else:
+    from django.forms import BaseInlineFormSet as _FormSet
     from django.forms import ModelForm as _DjangoForm
     from unfold.admin import ModelAdmin as _UnfoldAdmin
     from unfold.admin import TabularInline as _UnfoldInline
@@ -52,6 +57,9 @@ else:
 
 M = TypeVar("M", bound=Model)
 P = TypeVar("P", bound=Model)
+CHANGED_ELSEWHERE = (
+    "These rows were changed elsewhere since this page was opened. Open it again to change them."
+)
 # A number that no other advisory lock uses: "forms" in ASCII.
 FORMS_LOCK = 0x666F726D73
 
@@ -165,10 +173,37 @@ class ChangedFieldsOnly:
         super()._post_clean()  # type: ignore[misc]  # a mixin of ModelForm
 
 
+class RowsFormSet(_FormSet):
+    """Rows of another table. Of a page that was opened a while ago, those stay as they are now that
+    it does not change, and a change of rows that are gone is refused.
+    """
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        """Let the page tell the values that it showed."""
+        is_shown = index is not None and index < self.initial_form_count()
+        if is_shown and not isinstance(form, ChangedFieldsOnly):
+            for field in form.fields.values():
+                field.show_hidden_initial = True
+        super().add_fields(form, index)
+
+    def old_forms(self) -> list[Any]:
+        """Return the forms whose rows are no longer those that the page showed."""
+        return [form for form in self.initial_forms if form.instance.pk is None]
+
+    def clean(self) -> None:
+        super().clean()
+        old = self.old_forms()
+        for form in old:
+            form.errors.pop("id", None)  # of a field that is not seen
+        if any({*form.changed_data} - {"id"} for form in old):
+            raise ValidationError(CHANGED_ELSEWHERE)
+
+
 class ThemedInline(_TabularInline[M, P], Generic[M, P]):
     """Rows of another table on a page."""
 
     extra = 0
+    formset = RowsFormSet
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         """Return the class of the rows' forms; each field has its column's name for readers of

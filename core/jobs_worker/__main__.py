@@ -5,12 +5,12 @@ import sys
 
 import django
 
-from core.lib.processes import die_with
+from core.lib.child import die_with_parent
 
 
 def main(parent: int, job_id: int, attempt: int) -> int:
     """Work on a claimed job in this process, which ends with ``parent``; return its exit code."""
-    die_with(parent)
+    die_with_parent(parent=parent)
     django.setup()
     from core.jobs_worker import process  # noqa: PLC0415 - needs the line above
 

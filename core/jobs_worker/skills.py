@@ -23,7 +23,7 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.jobs_worker import steps
 from core.jobs_worker.host import Host
-from core.lib import processes, resource_limits
+from core.lib import child, processes, resource_limits
 from core.lib.text import one_line
 from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
@@ -212,5 +212,5 @@ def limit(parent: int, memory: int) -> None:
     """Limit memory (bytes), CPU time and file size in the script's process, which ends with its
     ``parent``.
     """
-    processes.die_with(parent)
+    child.die_with_parent(parent=parent)
     resource_limits.limit(memory=memory, seconds=int(SECONDS), file_bytes=FILE_BYTES)

@@ -1,9 +1,7 @@
 """Processes that run for their output, with limits of time and size."""
 
 import asyncio
-import ctypes
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,9 +9,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_BYTES = 1024 * 1024
-PR_SET_PDEATHSIG = 1
-# Found here: after a fork the loader's lock may be held by a thread that the child has not.
-PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class TooMuchOutputError(Exception):
@@ -72,11 +67,3 @@ async def all_of(stream: asyncio.StreamReader, most_bytes: int) -> bytes:
             raise TooMuchOutputError
         blocks.append(block)
     return b"".join(blocks)
-
-
-def die_with(parent: int) -> None:
-    """Request SIGKILL from the kernel (Linux) when the parent ends; exit now if it already has."""
-    if PRCTL is not None:
-        PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)

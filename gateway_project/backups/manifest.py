@@ -78,8 +78,10 @@ def read(folder: Path) -> Manifest:
         if found.moment.utcoffset() != timedelta(0):
             raise ValueError(found.made_at)
         return found
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BackupError(f"{folder} is no backup: it has no {MANIFEST}.") from error
     except OSError as error:
-        raise BackupError(f"{folder} is no backup: {MANIFEST} cannot be read.") from error
+        raise BackupError(f"{folder / MANIFEST} cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise BackupError(f"{folder} is damaged: {MANIFEST} cannot be understood.") from error
 

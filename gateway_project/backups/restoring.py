@@ -18,10 +18,11 @@ from channels_app.ops.restored import Held
 from core.database import copies, schema_version
 from core.database.copies import CopyError
 from core.files import storage
+from core.lib import child
 from gateway_project import command_line, databases, environment, home, installation
 from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
-from gateway_project.processes import child, preflight
+from gateway_project.processes import preflight
 from gateway_project.processes.preflight import StartError
 
 DOCTOR_SECONDS = 300

@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from channels_app.owner import backups
 from core.database import transactions
+from core.lib import child
 from core.models import Backup
 from gateway_project import command_line
-from gateway_project.processes import child, periodic
+from gateway_project.processes import periodic
 
 logger = logging.getLogger(__name__)
 

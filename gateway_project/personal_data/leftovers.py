@@ -10,8 +10,9 @@ import subprocess
 from django.conf import settings
 
 from allowlist.unfinished_forgetting import left_behind
+from core.lib import child
 from gateway_project import command_line
-from gateway_project.processes import child, periodic
+from gateway_project.processes import periodic
 
 AGAIN_SECONDS = 60.0
 

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,7 +51,8 @@ def unfinished_restore(folder: Path) -> str:
 
 def check_home(folder: Path) -> None:
     """Create ``folder`` if missing. Raises ``StartError`` when it cannot be written or has no
-    locks, or is full.
+    locks, or is full, and where nothing can be written for a moment: SQLite would say that the disk
+    has failed.
     """
     try:
         make_run_folder(folder)
@@ -67,6 +69,13 @@ def check_home(folder: Path) -> None:
             f"only {free // 2**20} MB are free where GATEWAY_HOME is ({folder}); the gateway needs "
             f"{MINIMUM_FREE_BYTES // 2**20} MB. Free some space or set GATEWAY_HOME elsewhere."
         )
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise StartError(
+            "no folder for temporary files can be written (/tmp, /var/tmp): make one writable, "
+            "free its disk, or name another one in TMPDIR."
+        ) from error
     if unfinished := unfinished_restore(folder):
         raise StartError(unfinished)
 

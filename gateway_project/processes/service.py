@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway_project.processes import child, ready
+from core.lib import child
+from gateway_project.processes import ready
 from gateway_project.processes.state import ProcessState
 
 BACKOFF_FIRST_SECONDS = 0.5

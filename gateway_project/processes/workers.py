@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 PROCESS = "GATEWAY_PROCESS"
 AGAIN_SECONDS = 2.0
+WRONG_ARGUMENTS = 2
 LEAN = {
     "without_gossip": True,
     "without_mingle": True,
@@ -91,7 +92,12 @@ def load() -> Celery:
 
 
 def main(*queues: str) -> int:
-    """Run the worker of ``queues`` until SIGTERM. Returns its exit code."""
+    """Run the worker of ``queues`` until SIGTERM. Returns its exit code; 2 for a queue
+    that is none of ours.
+    """
+    if not queues or set(queues) - {"runs", "long"}:
+        sys.stderr.write("Name the queues of this worker: runs, long, or both.\n")
+        return WRONG_ARGUMENTS
     # The warning is about pickle as root; root is usual in containers, and we accept only JSON.
     warnings.simplefilter("ignore", SecurityWarning)
     worker_ready.connect(report_ready)

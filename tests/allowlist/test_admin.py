@@ -535,7 +535,7 @@ def test_a6_approve_on_the_page_of_a_request_as_an_existing_user(
     assert identity.user == ann
     assert identity.expires_at is not None
     assert identity.expires_at - timezone.now() < timedelta(hours=24)
-    assert "Access ends at" in page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
+    assert "Access until" in page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
 
 
 @pytest.mark.parametrize(
@@ -784,6 +784,12 @@ def test_an_old_page_of_a_person_takes_back_no_end_of_an_identity(
     row.refresh_from_db()
     assert (row.value, row.account, row.expires_at) == ("42", telegram, end)
     assert owner_client.post(address, {**sent, "identities-0-DELETE": "on"}).status_code == 302
+    assert not person.identities.exists()
+    assert owner_client.post(address, {**sent, "display_name": "Eve"}).status_code == 302
+    person.refresh_from_db()
+    assert person.display_name == "Eve"
+    answer = owner_client.post(address, {**sent, "identities-0-value": "43"})
+    assert "These rows were changed elsewhere" in answer.content.decode()
     assert not person.identities.exists()
 
 

@@ -250,18 +250,19 @@ def test_a6_approve_24h_expires_and_the_next_request_is_of_the_same_user(
     tomorrow = now + timedelta(hours=24)
     first = record_request(telegram, now)
     verdict = decide(first, "approve_24h", owner, now, replays)
-    end = f" The approval ends at {tomorrow:%Y-%m-%d %H:%M} UTC."
+    end = f" Valid until {tomorrow:%Y-%m-%d %H:%M} UTC."
     assert verdict.standing.endswith(end)
     late = decide(first, "deny", owner, now, replays)
     assert (late.first, late.text.endswith(end)) == (False, True)
     person = allowed(telegram, "41", tomorrow - timedelta(seconds=1))
     assert person is not None
     assert allowed(telegram, "41", tomorrow) is None
+    assert decide(first, "deny", owner, tomorrow, replays).text.endswith(end)
     again = record_request(telegram, tomorrow)
     assert (again.pk, again.state) == (first.pk, "pending")
     assert again.public_id != first.public_id
     verdict = decide(again, "approve", owner, tomorrow, replays)
-    assert "ends" not in verdict.standing
+    assert "alid" not in verdict.standing
     assert allowed(telegram, "41", tomorrow + timedelta(days=400)) == person
 
 

@@ -22,7 +22,8 @@ from typing import Any
 
 import django
 
-from gateway_project.processes import child, ready
+from core.lib import child
+from gateway_project.processes import ready
 from gateway_project.processes import workers as processes
 from tests.chaos.worker_points import POINTS
 

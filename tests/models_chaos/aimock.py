@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from gateway_project.processes import child
+from core.lib import child
 from tests.npm import Packages
 from tests.servers import Process
 

@@ -1,7 +1,7 @@
 """The chain of an assistant, and where it is bound: rows on its page."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -12,19 +12,26 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from allowlist.admin.audited import decides
 from channels_app.admin.language_models import keys
 from channels_app.admin.language_models.constraints import leave_to_form
-from core.admin.base import ModelForm, ThemedInline
+from core.admin.base import ModelForm, RowsFormSet, ThemedInline
 from core.models import Assistant, AssistantBinding, AssistantModel, LanguageModel
-
-if TYPE_CHECKING:
-    _FormSet = forms.BaseInlineFormSet[Any, Any, Any]
-else:
-    from django.forms import BaseInlineFormSet as _FormSet
 
 EMPTY_CHAIN = "Add at least one model: without one the assistant cannot answer."
 
 
-class RowsFormSet(_FormSet):
-    """Rows that are written again as a whole, so that two of them may swap their values."""
+class WholeFormSet(RowsFormSet):
+    """Rows that are written again as a whole, so that two of them may swap their values: none of a
+    page that was opened before others wrote them.
+    """
+
+    @cached_property
+    def is_old(self) -> bool:
+        """Return whether the rows are no longer those that the page showed."""
+        shown = {each.instance.pk for each in self.initial_forms}
+        return shown != {each.pk for each in self.get_queryset()}
+
+    def old_forms(self) -> list[Any]:
+        """Return all forms, if one row has changed."""
+        return self.forms if self.is_old else []
 
     @cached_property
     def empty_form(self) -> Any:
@@ -58,7 +65,7 @@ class RowsFormSet(_FormSet):
         """Nothing more: ``clean`` says it beside the field."""
 
 
-class ChainFormSet(RowsFormSet):
+class ChainFormSet(WholeFormSet):
     """Require a model, and each model once."""
 
     def add_fields(self, form: Any, index: int | None) -> None:
@@ -68,6 +75,9 @@ class ChainFormSet(RowsFormSet):
 
     def clean(self) -> None:
         """Add the errors beside the fields of the rows."""
+        super().clean()
+        if self.is_old:
+            return
         chosen: set[int] = set()
         for row in self.rows():
             model = row.cleaned_data.get("model")
@@ -190,7 +200,7 @@ class BindingForm(ModelForm[AssistantBinding]):
         """As above."""
 
 
-class BindingFormSet(RowsFormSet):
+class BindingFormSet(WholeFormSet):
     """Require each place once, in this assistant and in all others."""
 
     def add_fields(self, form: Any, index: int | None) -> None:
@@ -203,6 +213,9 @@ class BindingFormSet(RowsFormSet):
 
     def clean(self) -> None:
         """Add the errors beside the fields of the rows."""
+        super().clean()
+        if self.is_old:
+            return
         others = AssistantBinding.objects.exclude(assistant=self.instance.pk)
         taken = {bound_by(row): row.assistant for row in others.select_related("assistant")}
         mine: set[Any] = set()

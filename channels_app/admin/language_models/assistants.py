@@ -196,7 +196,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
                 words = f"{visible_line(str(model))} is disabled: it is skipped."
                 messages.warning(request, words)
         formset.new_objects = formset.changed_objects = formset.deleted_objects = []
-        if [each.pk for each in before] == [each.pk for each in wanted]:
+        if formset.is_old or [each.pk for each in before] == [each.pk for each in wanted]:
             return
         row.chain.all().delete()
         AssistantModel.objects.bulk_create(
@@ -223,7 +223,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         before = sorted(map(why.describe, row.bindings.select_related("account", "user")))
         after = sorted(map(why.describe, made))
         formset.new_objects = formset.changed_objects = formset.deleted_objects = []
-        if before == after:
+        if formset.is_old or before == after:
             return
         row.bindings.all().delete()
         AssistantBinding.objects.bulk_create(made)

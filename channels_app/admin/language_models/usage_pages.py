@@ -211,7 +211,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
 
     @admin.display(description="cost", ordering="cost")
     def price(self, call: ModelCall) -> str:
-        return price(call.cost) + ("\u00a0(estimated)" if call.estimated else "")
+        return price(call.cost) + ("\u00a0(estimated)" if call.cost and call.estimated else "")
 
     @admin.display(description="outcome", ordering="failure")
     def outcome(self, call: ModelCall) -> Any:

@@ -24,11 +24,13 @@ def examine(*, now: datetime) -> list[Finding]:
             found += of_the_database(now)
     except DatabaseError as failure:
         connection.close()
+        why = [*str(failure).strip().splitlines(), type(failure).__name__][0]
         found.append(
             error(
                 "database",
-                f"The database does not answer as it should ({type(failure).__name__}).",
-                "Check DATABASE_URL and that the server runs; `manage.py migrate` shows the error.",
+                f"The database does not answer as it should ({why}).",
+                "Check DATABASE_URL, and that its server runs; of a file, that this user may write "
+                "it, those beside it and their folder.",
             )
         )
     return sorted(found, key=lambda each: each.level)

@@ -42,6 +42,7 @@ from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
 from core.tools import registry
 
+FREE = "Free disk space, or memory, for the broker: it goes on by itself."
 START = "Start the missing process (`manage.py up`, docs/deploy.md); its log says why."
 SEND_ON = (
     "Admin, Accounts: “Test the connection” and fix what it reports; then they are sent. While the "
@@ -270,7 +271,9 @@ def running() -> Iterator[Finding]:
     waiting = outages.problems()
     for problem in health.problems_now():
         if problem not in elsewhere:
-            yield error("not-ready", problem, SEND_ON if problem in waiting else START)
+            refused = problem.startswith(health.BROKER_REFUSES)
+            fix = SEND_ON if problem in waiting else FREE if refused else START
+            yield error("not-ready", problem, fix)
 
 
 def model() -> Iterator[Finding]:

@@ -25,7 +25,7 @@ class Command(migrate.Command):
             raise CommandError(str(error)) from error
         try:
             super().handle(*args, **options)
-        except CommandError:
+        except (CommandError, BrokenPipeError):  # without a reader: `command_line`
             raise
         except Exception as error:
             if options["traceback"]:

@@ -4,6 +4,7 @@ import os
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
@@ -11,7 +12,7 @@ from django.utils import timezone
 from allowlist import sign_in
 from core import VERSION
 from core.lib.text import counted
-from gateway_project import home, installation
+from gateway_project import databases, home, installation
 from gateway_project.processes import console, holding, listener, plan, preflight
 
 
@@ -67,6 +68,7 @@ class Command(BaseCommand):
     def explain(self, error: DatabaseError) -> str:
         """Describe the fix for a database that fails."""
         return (
-            f"the database could not be prepared: {console.reason(error)}. Check DATABASE_URL and "
-            "that the server runs; `manage.py migrate --traceback` shows the whole error."
+            f"the database could not be prepared: {console.reason(error)}. "
+            f"{databases.advice(settings.DATABASES['default'])}; `manage.py migrate --traceback` "
+            "shows the whole error."
         )

@@ -63,7 +63,7 @@ def page(model: type[Any], pk: int | None = None) -> str:
 def opened(browser: Client, row: Model) -> dict[str, str]:
     """Return what a browser sends back for a page, with the values that it was opened with."""
     answer = browser.get(page(type(row), row.pk))
-    found = re.findall(r'name="(initial-[a-z_]+)" value="([^"]*)"', answer.content.decode())
+    found = re.findall(r'name="(initial-[\w-]+)" value="([^"]*)"', answer.content.decode())
     return {**shown_fields(answer), **{name: unescape(value) for name, value in found}}
 
 

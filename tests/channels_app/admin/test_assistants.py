@@ -119,6 +119,42 @@ def test_an_old_page_is_checked_with_changes_made_elsewhere(
     assert "max_output_tokens" in errors_of(answer)
 
 
+def appended(fields: dict[str, str], prefix: str, **row: Any) -> dict[str, str]:
+    """Return what a browser sends of a page with one more row of an inline."""
+    number = int(fields[f"{prefix}-TOTAL_FORMS"])
+    made = {f"{prefix}-{number}-{name}": str(value) for name, value in row.items()}
+    return {**fields, f"{prefix}-TOTAL_FORMS": str(number + 1), **made}
+
+
+def test_an_old_page_leaves_the_rows_that_it_does_not_change(
+    browser: Client, pirate: Assistant, other: LanguageModel, ann: User
+) -> None:
+    """It was refused without a word, or took back the first place of another tab."""
+    sent, address = opened(browser, pirate), page(Assistant, pirate.pk)
+    changed = appended(sent, "chain", model=other.pk, position=0)
+    assert browser.post(address, appended(changed, "bindings", user=ann.pk)).status_code == 302
+    assert browser.post(address, {**sent, "name": "Captain"}).status_code == 302
+    pirate.refresh_from_db()
+    assert pirate.name == "Captain"
+    assert [each.model.name for each in pirate.chain.all()] == ["small", "large"]
+    assert pirate.bindings.get().user == ann
+
+
+def test_an_old_page_that_changes_rows_of_another_tab_is_told_so(
+    browser: Client, pirate: Assistant, model: LanguageModel, other: LanguageModel, ann: User
+) -> None:
+    sent, address = opened(browser, pirate), page(Assistant, pirate.pk)
+    changed = appended(sent, "chain", model=other.pk, position=2)
+    assert browser.post(address, appended(changed, "bindings", user=ann.pk)).status_code == 302
+    answer = browser.post(address, {**sent, "chain-0-model": str(other.pk)})
+    assert "These rows were changed elsewhere" in errors_of(answer)["chain"]
+    bob = User.objects.create(username="bob")
+    answer = browser.post(address, appended(sent, "bindings", user=bob.pk))
+    assert "These rows were changed elsewhere" in errors_of(answer)["bindings"]
+    assert [each.model for each in pirate.chain.all()] == [model, other]
+    assert pirate.bindings.get().user == ann
+
+
 def picture(kind: str = "PNG", size: tuple[int, int] = (300, 200), mode: str = "RGB") -> bytes:
     """Return a picture's bytes."""
     out = io.BytesIO()

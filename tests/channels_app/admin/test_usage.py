@@ -225,6 +225,12 @@ def test_single_calls_are_listed_read_only(browser: Client) -> None:
     assert browser.post(reverse("admin:core_modelcall_change", args=[row.pk])).status_code == 403
 
 
+def test_a_price_that_is_not_known_is_not_called_estimated(browser: Client) -> None:
+    called(cost=0, estimated=True)
+    shown = browser.get(reverse("admin:core_modelcall_changelist")).content.decode()
+    assert "(estimated)" not in shown
+
+
 def test_usage_needs_its_permission(client: Client) -> None:
     """Staff without it see neither page nor file; with it alone, both."""
     sam = User.objects.create(username="sam", is_staff=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from core.lib import child
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child
 from tests.conftest import DatabaseMaker
 from tests.core.conversations.metered import CALL
 from tests.core.conversations.spenders import POINTS

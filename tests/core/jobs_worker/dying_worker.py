@@ -19,7 +19,8 @@ from typing import Any
 import django
 
 from core.jobs_worker import __main__ as job
-from gateway_project.processes import child, workers
+from core.lib import child
+from gateway_project.processes import workers
 from tests.chaos.worker import keep_forking
 from tests.core.jobs_worker.points import POINTS, prepare
 

@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from core.lib.processes import die_with
+from core.lib.child import die_with_parent
 
 if __name__ == "__main__":
-    die_with(int(sys.argv[1]))
+    die_with_parent(parent=int(sys.argv[1]))
     folder, number = Path(os.environ["PRETEND"]), "-".join(sys.argv[2:])
     started = subprocess.Popen(["sleep", "600"])
     (folder / f"{number}.new").write_text(f"{os.getpid()} {started.pid}")

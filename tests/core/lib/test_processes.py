@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from core.lib.processes import TooMuchOutputError, die_with, output_of, output_of_module
-from gateway_project.processes import child
+from core.lib import child
+from core.lib.processes import TooMuchOutputError, output_of, output_of_module
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -81,9 +81,8 @@ async def test_a_module_of_ours_sees_no_secrets(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is asked of the kernel")
-@pytest.mark.parametrize("prepare", [die_with, lambda parent: child.die_with_parent(parent=parent)])
 async def test_nothing_is_loaded_between_fork_and_command(
-    monkeypatch: pytest.MonkeyPatch, prepare: Callable[[int], None]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another thread may have held the lock of the loader when the process was forked: the child
     would wait for ever, and its parent for it."""
@@ -92,7 +91,7 @@ async def test_nothing_is_loaded_between_fork_and_command(
         raise AssertionError("the loader is asked")
 
     monkeypatch.setattr(ctypes, "CDLL", wait_for_ever)
-    own = partial(prepare, os.getpid())
+    own = partial(child.die_with_parent, parent=os.getpid())
     found = await output_of(*python("print(1)"), seconds=30, most_bytes=1000, prepare=own)
     assert found == (b"1\n", 0)
 

@@ -201,6 +201,12 @@ def no_manifest(backup: Path) -> None:
     (backup / manifest.MANIFEST).unlink()
 
 
+def hidden_manifest(backup: Path) -> None:
+    """As of another user's backup, which root reads all the same."""
+    (backup / manifest.MANIFEST).unlink()
+    (backup / manifest.MANIFEST).mkdir()
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -209,7 +215,8 @@ def no_manifest(backup: Path) -> None:
         (no_database, "cannot be read: No such file"),
         (changed_content, "is damaged: files/.* has changed"),
         (no_content, "is damaged: files/.* is missing"),
-        (no_manifest, "is no backup: manifest.json cannot be read"),
+        (no_manifest, "is no backup: it has no manifest.json"),
+        (hidden_manifest, "manifest.json cannot be read: Is a directory"),
     ],
 )
 def test_x43_damage_is_found_by_a_check(

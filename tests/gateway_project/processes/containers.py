@@ -33,8 +33,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from core.lib import child
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import broker, child, listener
+from gateway_project.processes import broker, listener
 from tests import nginx
 from tests.gateway_project.processes import recipes
 from tests.servers import AS_NOBODY, Postgres, Process, wait_until

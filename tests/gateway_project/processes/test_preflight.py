@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -52,10 +53,10 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     home = tmp_path / "file" / "home"
     refused = manage("up", env=command_env(GATEWAY_HOME=str(home)))
     assert refused.returncode == 1
-    assert f"GATEWAY_HOME ({home}) cannot be written" in refused.stdout
+    assert f"GATEWAY_HOME ({home}) cannot be used" in refused.stdout
     assert "set GATEWAY_HOME to another folder" in refused.stdout
     assert "Traceback" not in refused.stdout
-    with pytest.raises(preflight.StartError, match="cannot be written"):
+    with pytest.raises(preflight.StartError, match="cannot be used"):
         preflight.check_home(home)
 
 
@@ -112,6 +113,40 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         preflight.check_home(tmp_path)
 
 
+def test_a_missing_folder_for_temporary_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration failed with "disk I/O error"."""
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(preflight.StartError, match="name another one in TMPDIR"):
+        preflight.check_home(tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [("doctor",), ("migrate", "--plan"), ("help",)])
+def test_a_command_whose_reader_has_gone_ends_quietly(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """As of ``| head``: a traceback, or a migration that was said to have failed."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    env = command_env(GATEWAY_HOME=str(tmp_path), DJANGO_SETTINGS_MODULE="gateway_project.settings")
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        env=env,
+        cwd=home.BASE_DIR,
+        timeout=200,
+        check=False,
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (command_line.UNREAD, b"")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
@@ -140,6 +175,23 @@ def test_a_database_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "`manage.py migrate --traceback` shows the whole error" in refused.stdout
     assert "Check DATABASE_URL" in refused.stdout
     assert "secret-word" not in refused.stdout
+
+
+def test_a_file_of_another_user_is_named(tmp_path: Path) -> None:
+    """As after a copy of the home by root; folders are not opened as such a file is not."""
+    (tmp_path / "gateway.sqlite3").mkdir()
+    env = command_env(GATEWAY_HOME=str(tmp_path))
+    for command in ("up", "sign_in_link"):
+        refused = manage(command, env=env)
+        assert refused.returncode == 1
+        assert "unable to open database file" in refused.stdout
+        assert f"this user may write {tmp_path}/gateway.sqlite3" in refused.stdout
+        assert "server runs" not in refused.stdout
+    (tmp_path / "secrets" / "secret_key").unlink()
+    (tmp_path / "secrets" / "secret_key").mkdir()
+    refused = manage("sign_in_link", env=env)
+    assert refused.stdout.startswith(f"GATEWAY_HOME ({tmp_path}) cannot be used: Is a directory")
+    assert f"({tmp_path}/secrets/secret_key). Run this as the user who owns it" in refused.stdout
 
 
 def test_a_failing_migration_is_named(tmp_path: Path) -> None:
@@ -522,6 +574,21 @@ def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert home.directory() == Path("/a")
     assert environment.text("METRICS_TOKEN") == "a-token"
     assert environment.origin("GATEWAY_URL", "") == "https://a.example"
+
+
+def test_variables_of_other_programs_stop_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a shell of root's whose user was changed: a path that is hidden, and no path."""
+    given = {"TOOL_CONFIG_FILE": "/root/.toolrc", "CERTIFICATE_FILE": "M" * 5000}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+    def hidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    command_line.settle_paths()
+    monkeypatch.setattr(Path, "is_file", hidden)
+    command_line.settle_paths()
+    assert {name: os.environ[name] for name in given} == given
 
 
 def test_blanks_around_a_key_stay_a_part_of_it(tmp_path: Path) -> None:

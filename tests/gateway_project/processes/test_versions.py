@@ -18,12 +18,12 @@ from django.test import Client
 from core import VERSION
 from core.database import schema_version
 from core.files import storage
-from core.lib import safe_fetch
+from core.lib import child, safe_fetch
 from core.models import Installation, User
 from gateway_project import command_line, environment, home, installation
 from gateway_project.home import BASE_DIR
 from gateway_project.management.commands.up import Command as Up
-from gateway_project.processes import begin, child, plan
+from gateway_project.processes import begin, plan
 from gateway_project.processes.preflight import StartError
 from tests.gateways import Gateway
 from tests.redteam.test_versions import NEWER, migrated_by_newer_code

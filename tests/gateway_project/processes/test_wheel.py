@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from core import VERSION
+from core.lib import child
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child
 from tests.gateways import OURS
 from tests.servers import Process
 

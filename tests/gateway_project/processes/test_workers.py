@@ -48,6 +48,15 @@ def test_one_light_thread_takes_the_wake_ups_of_all_queues(queues: tuple[str, ..
     assert options["queues"] == list(queues)
 
 
+@pytest.mark.parametrize("given", [(), ("run",), ("--help",), ("runs", "long-tasks")])
+def test_a_worker_without_a_queue_of_ours_does_not_start(
+    given: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A unit named `latchkey-worker@run` was active, and did nothing."""
+    assert workers.main(*given) == 2
+    assert capsys.readouterr().err == "Name the queues of this worker: runs, long, or both.\n"
+
+
 @pytest.fixture
 def signals() -> Iterator[None]:
     """Give the handlers of signals back."""

@@ -11,8 +11,9 @@ from urllib.request import urlopen
 
 import psutil
 
+from core.lib import child
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, state
+from gateway_project.processes import state
 from tests.gateways import OURS
 from tests.servers import Process, wait_until
 

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from core import VERSION
-from gateway_project.processes import child, holding, state
+from core.lib import child
+from gateway_project.processes import holding, state
 from tests.channels_app.client import query_url
 from tests.gateway_project.backups.pairs import programs
 from tests.gateway_project.processes.ups import Up

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway_project.processes import child, ready
+from core.lib import child
+from gateway_project.processes import ready
 from tests.gateway_project.processes.ups import living
 from tests.servers import wait_until
 
@@ -30,7 +31,7 @@ def parent_of(code: str) -> tuple[subprocess.Popen[bytes], psutil.Process]:
 def test_the_kernel_ends_a_child_with_its_killed_parent() -> None:
     """``kill -9`` of the parent; the command had become the child itself."""
     parent, process = parent_of(
-        "import subprocess, sys; from gateway_project.processes import child; "
+        "import subprocess, sys; from core.lib import child; "
         f"p = subprocess.Popen(child.command(sys.executable, '-c', {SLEEP!r})); "
         "print(p.pid, flush=True); p.wait()"
     )
@@ -51,7 +52,7 @@ def test_elsewhere_the_wrapper_watches_and_kills() -> None:
 def test_elsewhere_a_signal_reaches_the_command_and_its_end_comes_back(number: int) -> None:
     """A signal to the wrapper ends the command; the wrapper returns its exit code."""
     wrapper, process = parent_of(
-        "import os, sys; from gateway_project.processes import child; "
+        "import os, sys; from core.lib import child; "
         f"code = 'import os, signal, sys; signal.signal({int(number)}, lambda *_: sys.exit(7)); "
         "print(os.getpid(), flush=True); signal.pause()'; "
         "sys.exit(child.stay_and_watch(parent=os.getppid(), "
@@ -74,7 +75,7 @@ def test_a_child_of_an_ended_parent_does_not_start() -> None:
 def test_it_becomes_the_command() -> None:
     """The same process, with the command's output and exit code."""
     code = (
-        "import os, sys; from gateway_project.processes import child; "
+        "import os, sys; from core.lib import child; "
         "print(os.getpid(), flush=True); "
         "child.main([str(os.getppid()), sys.executable, '-c', "
         "'import os, sys; print(os.getpid()); sys.exit(3)'])"
@@ -134,28 +135,28 @@ def test_the_wrapper_costs_little() -> None:
     assert time.process_time() - began < 5
 
 
-# A worker is killed just after it has forked a process of its pool: the output of that process.
+# A worker is killed just after it has forked; its child writes before and after it is bound.
 ORPHAN = """
 import os, time
-from gateway_project.processes import workers
+from core.lib import child
 reads, writes = os.pipe()
 if os.fork() == 0:
     worker = os.getpid()
-    bind = workers.bound_to(worker)
     if os.fork() == 0:
         while os.getppid() == worker:
             time.sleep(0.001)
-        bind()
-        os.write(writes, b"alive")
+        os.write(writes, b"alone")
+        child.die_with_parent(parent=worker)
+        os.write(writes, b", and stays")
     os._exit(0)
 os.close(writes)
-print(os.read(reads, 5).decode() or "gone")
+with os.fdopen(reads) as said:
+    print(said.read())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is asked of the kernel")
-def test_a_pool_process_of_a_killed_worker_ends() -> None:
+def test_a_child_whose_parent_was_killed_before_it_was_bound_ends() -> None:
     found = subprocess.run(
         [sys.executable, "-c", ORPHAN], capture_output=True, text=True, timeout=60, check=True
     )
-    assert found.stdout == "gone\n", found.stderr
+    assert found.stdout == "alone\n", found.stderr
