@@ -26,6 +26,7 @@ MAX_PIPELINED = 32
 # is a reset, which discards the answer. After the limits of a head; a body has HEAD_SECONDS.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1024 * 1024
+CHUNKED = b"\r\ntransfer-encoding: chunked"  # as uvicorn writes it, last in a head
 
 
 class RefusedRequestError(Exception):
@@ -48,6 +49,29 @@ class LateClose:
             self._protocol.linger()
         else:
             self._protocol.transport.close()
+
+
+class CloseDelimited(LateClose):
+    """That of a client of HTTP/1.0, which knows no chunks (RFC 9112, 6.1): the close of the
+    connection ends a body whose length is not known, as of a stream.
+    """
+
+    is_chunked = False
+
+    def __init__(self, protocol: "BoundedHttpProtocol") -> None:
+        super().__init__(protocol)
+        self.write = self.write_without_chunks
+        protocol.cycle.waiting_for_100_continue = False
+
+    def write_without_chunks(self, data: bytes) -> None:
+        """Write what uvicorn does: first the head, then a chunk, or the last one, at a time."""
+        if self.is_chunked:
+            size, _, rest = data.partition(b"\r\n")
+            data = rest[: int(size or b"0", 16)]
+        elif CHUNKED in data.partition(b"\r\n\r\n")[0]:
+            self.is_chunked = True
+            data = data.replace(CHUNKED, b"", 1)
+        self._protocol.transport.write(data)
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -138,7 +162,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
         if not is_handshake:
-            self.cycle.transport = LateClose(self)  # type: ignore[assignment]  # what it calls
+            is_old = self.parser.get_http_version() == "1.0"
+            self.cycle.transport = (CloseDelimited if is_old else LateClose)(self)  # type: ignore[assignment]  # what it calls
 
     def on_body(self, body: bytes) -> None:
         self.pending_bytes = 0

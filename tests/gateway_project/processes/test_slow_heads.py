@@ -13,6 +13,7 @@ from gateway_project.processes.bounded_http import BoundedHttpProtocol
 from tests.gateway_project.processes.connections import (
     CHUNKED,
     LARGE,
+    PIECES,
     Server,
     padded,
     request,
@@ -515,3 +516,29 @@ async def test_a_client_that_asks_first_is_told_to_send_its_body(server: Server)
     await client.send(b"a")
     assert await client.statuses() == [100, 200]
     assert client.is_closed()
+
+
+async def test_a_client_of_http_1_0_gets_no_chunks(server: Server) -> None:
+    """RFC 9112, 6.1: a body without its length ends with the connection; one of HTTP/1.1 is in
+    chunks as before.
+    """
+    old, new = await server.connect(), await server.connect()
+    await old.send(request("/stream").replace(b"HTTP/1.1", b"HTTP/1.0"))
+    await new.send(request("/stream"))
+    head, _, body = (await old.read()).partition(b"\r\n\r\n")
+    assert body == b"".join(PIECES)
+    assert (b"transfer-encoding" in head, b"connection: close" in head) == (False, True)
+    assert old.is_closed()
+    assert b"transfer-encoding: chunked\r\n\r\n" in await new.read()
+    assert new.received.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_a_client_of_http_1_0_gets_a_body_of_known_length_as_it_is(server: Server) -> None:
+    """Its expectation of a 100 is ignored (RFC 9110, 10.1.1), since it knows no such status."""
+    old = await server.connect()
+    ask = request("/", "Content-Length: 1", "Expect: 100-continue", method="POST")
+    await old.send(ask.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert await old.statuses() == []
+    await old.send(b"a")
+    assert (await old.statuses(), await old.bodies()) == ([200], ["/ 1"])
+    assert old.is_closed()
