@@ -26,6 +26,9 @@ MAX_PIPELINED = 32
 # is a reset, which discards the answer. After the limits of a head; a body has HEAD_SECONDS.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1024 * 1024
+# Clients and proxies reuse an idle connection for 60 s at most (httpx and Node's agents for 5 s):
+# one that ends in the same moment is a request without an answer.
+IDLE_SECONDS = 75
 CHUNKED = b"\r\ntransfer-encoding: chunked"  # as uvicorn writes it, last in a head
 
 
@@ -83,6 +86,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
+        self.timeout_keep_alive = IDLE_SECONDS
         self.head_timer: asyncio.TimerHandle | None = None
         self.in_head = False
         # pending: since the last part that is not a head, a trailer or an extension
@@ -240,6 +244,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """End the answer; close when the rest of the request's body was read and discarded."""
         self.is_lingering = True
         self.transport.write_eof()
+        if self.head_timer is None:
+            self.start_head_timer()
 
     def discard(self, size: int) -> None:
         """Read a refused client's remaining input, up to a limit."""

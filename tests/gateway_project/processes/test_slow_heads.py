@@ -9,7 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from channels_app.asgi.http import no_socket
-from gateway_project.processes.bounded_http import BoundedHttpProtocol
+from gateway_project.processes.bounded_http import IDLE_SECONDS, BoundedHttpProtocol
 from tests.gateway_project.processes.connections import (
     CHUNKED,
     LARGE,
@@ -21,7 +21,6 @@ from tests.gateway_project.processes.connections import (
 )
 
 HEAD_BYTES, HEAD_SECONDS = 400, 7
-IDLE_SECONDS = 5  # of uvicorn, after an answer
 LINGER_SECONDS, LINGER_BYTES = 2, 2**20
 MOMENT = 0.01
 LONG = 100_000
@@ -113,6 +112,20 @@ async def test_after_an_answer_the_wait_begins_with_the_first_byte(server: Serve
     assert await slow.statuses() == [200, 408]
     assert await blank.statuses() == [200]
     assert blank.is_closed()
+
+
+async def test_an_idle_connection_outlives_its_place_in_the_pools_of_clients_and_proxies(
+    server: Server,
+) -> None:
+    """They reuse one for 60 s at most; a program that polls every five seconds met its end."""
+    client = await server.connect()
+    for _ in range(3):
+        await client.send(request())
+        await server.wait(60 + MOMENT)
+    assert await client.statuses() == [200] * 3
+    assert not client.is_ended
+    await server.wait(IDLE_SECONDS - 60)
+    assert client.is_closed()
 
 
 async def test_each_head_has_the_whole_time(server: Server) -> None:
