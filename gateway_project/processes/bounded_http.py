@@ -6,6 +6,7 @@ neither has a limit of its own. Sizes here are in bytes on the wire.
 
 import asyncio
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -43,7 +44,7 @@ class LateClose:
 
     def __init__(self, protocol: "BoundedHttpProtocol") -> None:
         self._protocol = protocol
-        self.write = protocol.transport.write
+        self.write: Callable[[bytes], None] = protocol.transport.write
         self.is_closing = protocol.transport.is_closing
 
     def close(self) -> None:
