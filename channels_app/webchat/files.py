@@ -35,7 +35,6 @@ from core.models import StoredFile, User
 from core.plugins import slide_show
 
 UPLOAD_SECONDS = 600.0
-A_FORM = "The body is the bytes of the file, not a form: with curl, --data-binary @file."
 TOO_LARGE = gettext_lazy("Files may have up to {count} MB.")
 BLOCK_BYTES = 256 * 1024
 # Types that a browser may display; the others are downloaded. HTML only in a sandbox.
@@ -71,8 +70,7 @@ class Upload(Endpoint):
 
     async def check_head(self) -> None:
         self.user = await in_thread(authenticated_user, self.request, writes=True)
-        if self.request.header("content-type").lower().startswith("multipart/form-data"):
-            raise RefusedError(415, A_FORM)  # its parts would become the file
+        self.request.require_bytes()
 
     async def receive_messages(self) -> None:
         """Receive the body into a file, which is deleted unless all of it comes."""

@@ -61,8 +61,7 @@ async def test_d3_a_failed_answer_in_plain_form_names_its_kind(ada: User) -> Non
         await socket.hear()
         await socket.say(user_id="42", text="Hello")
         pen = await in_thread(take, (await eventually(Run.objects.first)).public_id)
-        failed = {"state": Run.State.FAILED, "error": "Used up.", "code": "budget", "status": 502}
-        await in_thread(lambda: pen.end(**failed))
+        await in_thread(lambda: pen.end(state=Run.State.FAILED, error="Used up.", code="budget"))
         found = await socket.hear()
     assert (found["ok"], found["error"], found["code"]) == (False, "Used up.", "budget")
 
