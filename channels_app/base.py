@@ -187,7 +187,7 @@ class WholeAnswer:
     """The end of a run as a channel with capability WHOLE gets it.
 
     ``request`` is the id of the answered message; ``images`` are data URLs; ``options`` are those
-    stored with the request.
+    stored with the request; ``code`` is the kind of a failure, as at ``/inbound``.
     """
 
     request: str
@@ -196,6 +196,7 @@ class WholeAnswer:
     error: str
     images: Sequence[str]
     options: Mapping[str, Any]
+    code: str = ""
 
 
 class Config(Protocol):

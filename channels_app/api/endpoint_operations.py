@@ -156,7 +156,7 @@ FILES: Operations = {  # [L4]
     ("/files", "post"): of_files(
         "Upload a file; a message then names its id.",
         answers={"201": content(ref("Uploaded"))},
-        errors=("408", "413", "507"),
+        errors=("408", "413", "415", "507"),
         parameters=(parameter("name", "query"),),
     ),
     ("/files/out", "get"): of_files(

@@ -223,6 +223,8 @@ def file(value: Any, field: str) -> Json:
     label = file_name(value.get("filename"), f"{field}.filename")
     if is_public_id(value.get("file_id")):
         return {"kind": "file", "upload": value["file_id"], "name": label}
+    if value.get("file_id") is not None and value.get("file_data") is None:
+        raise refused("must be an id of POST /files", f"{field}.file_id")
     return {
         "kind": "file",
         "url": data_url(value.get("file_data"), f"{field}.file_data"),

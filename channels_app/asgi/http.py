@@ -128,6 +128,12 @@ class Request:
             text = "The body must be JSON: send Content-Type: application/json."
             raise RefusedError(415, text, field="Content-Type")
 
+    def require_bytes(self) -> None:
+        """Raise RefusedError 415 for a form, whose boundaries would become a part of the file."""
+        if self.header("content-type").lower().startswith("multipart/form-data"):
+            text = "The body is the bytes of the file, not a form: with curl, --data-binary @file."
+            raise RefusedError(415, text)
+
     def language(self) -> str:
         """Return the client's first preferred language, or an empty string."""
         return self.header("accept-language").partition(",")[0].partition(";")[0].strip()

@@ -24,6 +24,8 @@ def answer(found: WholeAnswer, *, text: str) -> Block:
         block["images"] = list(found.images)
     if found.error:
         block["error"] = found.error
+    if found.code:
+        block["code"] = found.code
     return block
 
 
@@ -47,7 +49,7 @@ def body(block: Block, *, target: Target, key: str) -> bytes:
         found["thread_id"] = target.thread
     if images:
         found |= {"images": images, "image": images[0]}
-    for name in ("error", "context"):
+    for name in ("error", "code", "context"):
         if block.get(name):
             found[name] = block[name]
     return orjson.dumps(found)

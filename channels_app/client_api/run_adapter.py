@@ -47,6 +47,7 @@ Numbered = list[tuple[int, Frame]]
 Medium = ImageMessage | AudioMessage | VideoMessage
 TextKind = Literal["text", "thinking"]
 
+STOPPED = "The answer was stopped."
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
 DONE: Literal["[DONE]"] = "[DONE]"  # the end of a stream, in the protocols that mark it
 
@@ -130,6 +131,9 @@ class RunAdapter(ABC, Generic[Frame]):
     number gets exactly the rest, from the live stream as from the stored log. Progress lines are
     not stored for ever and count nothing.
     """
+
+    # Whether the protocol has an end for an answer that was stopped: `End.is_cancelled`.
+    has_stopped_end: bool = True
 
     def __init__(self, config: RunConfig) -> None:
         self.links = config.links
@@ -389,6 +393,9 @@ class RunAdapter(ABC, Generic[Frame]):
         self.has_ended = True
         if data.get("status") == "error":
             self.failure = self._failure(data)
+            return self.fail(self.failure)
+        if data.get("status") == "cancelled" and not self.has_stopped_end:
+            self.failure = Failure(code="stopped", text=STOPPED, data=data)
             return self.fail(self.failure)
         if data.get("status") == "completed" and any(
             sent != content for sent, content in (self._json or {}).values()

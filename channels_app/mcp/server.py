@@ -58,8 +58,10 @@ def build(identify: Identify) -> Server[Any]:
         try:
             arguments = adapter.read(params.name, params.arguments)
             principal = await identify(context)
-        except (LookupError, ValueError) as error:
+        except LookupError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        except ValueError as error:  # a result, which a model reads and repairs (MCP's SEP-1303)
+            return adapter.result({"status": "error", "message": str(error)})
         except RefusedCallError as error:
             raise MCPError(types.INVALID_REQUEST, str(error)) from error
         return adapter.result(await guarded(principal, arguments, Progress(context)))

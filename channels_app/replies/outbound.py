@@ -139,6 +139,7 @@ def whole(run: Run, outcome: Outcome) -> WholeAnswer:
         error=outcome.error,
         images=outcome.images,
         options=run.options,
+        code=outcome.code,
     )
 
 

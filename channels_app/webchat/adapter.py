@@ -33,6 +33,7 @@ class FinalFrame(TypedDict):
     format: str
     images: list[str]
     error: str
+    code: str
 
 
 def frame(event: MessageDict, *, run_id: str, seq: int, after: int) -> CuiFrame:
@@ -51,6 +52,7 @@ def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
         "format": given.format,
         "images": given.images,
         "error": given.error,
+        "code": given.code,
     }
 
 
@@ -99,6 +101,7 @@ def plain_answer(
     optional = {
         "images": result.get("images"),
         "error": result.get("error"),
+        "code": result.get("code"),
         "client_id": client_id,
     }
     return found | {name: value for name, value in optional.items() if value}

@@ -70,6 +70,7 @@ class Upload(Endpoint):
 
     async def check_head(self) -> None:
         self.user = await in_thread(authenticated_user, self.request, writes=True)
+        self.request.require_bytes()
 
     async def receive_messages(self) -> None:
         """Receive the body into a file, which is deleted unless all of it comes."""

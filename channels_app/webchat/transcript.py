@@ -203,6 +203,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         format=str(result.get("format", "plain")),
         images=list(result.get("images", [])),
         error=str(result.get("error", "")),
+        code=str(result.get("code", "")),
     )
     texts = [part for part in parts_of([run])[run.id] if part["type"] == "text"]
     is_scheduled = run.origin == firing.ORIGIN

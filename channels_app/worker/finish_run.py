@@ -126,6 +126,7 @@ def outcome_of(
         images=shown.images,
         files=turn.files if turn else [],
         error=shown.error,
+        code=shown.code,
         status=shown.status,
         finish_reason=turn.finish_reason if turn else "stop",
         stop_sequence=turn.stop_sequence if turn else "",

@@ -53,6 +53,7 @@ class Outcome:
     ``usage``, ``answered_by``, ``calls`` and ``stop_sequence`` are no part of what is shown.
     ``answered_by``: the label of the model, where another one than the first of its chain answered.
     ``calls``: see ``Message.calls``. ``stop_sequence``: see :func:`core.messages.stream_end`.
+    ``code``: the kind of a failure.
     """
 
     state: str
@@ -61,6 +62,7 @@ class Outcome:
     images: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     error: str = ""
+    code: str = ""
     status: int = 200
     usage: dict[str, int] = field(default_factory=dict)
     finish_reason: str = "stop"

@@ -6,6 +6,7 @@ neither has a limit of its own. Sizes here are in bytes on the wire.
 
 import asyncio
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -26,6 +27,10 @@ MAX_PIPELINED = 32
 # is a reset, which discards the answer. After the limits of a head; a body has HEAD_SECONDS.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1024 * 1024
+# Clients and proxies reuse an idle connection for 60 s at most (httpx and Node's agents for 5 s):
+# one that ends in the same moment is a request without an answer.
+IDLE_SECONDS = 75
+CHUNKED = b"\r\ntransfer-encoding: chunked"  # as uvicorn writes it, last in a head
 
 
 class RefusedRequestError(Exception):
@@ -39,7 +44,7 @@ class LateClose:
 
     def __init__(self, protocol: "BoundedHttpProtocol") -> None:
         self._protocol = protocol
-        self.write = protocol.transport.write
+        self.write: Callable[[bytes], None] = protocol.transport.write
         self.is_closing = protocol.transport.is_closing
 
     def close(self) -> None:
@@ -48,6 +53,29 @@ class LateClose:
             self._protocol.linger()
         else:
             self._protocol.transport.close()
+
+
+class CloseDelimited(LateClose):
+    """That of a client of HTTP/1.0, which knows no chunks (RFC 9112, 6.1): the close of the
+    connection ends a body whose length is not known, as of a stream.
+    """
+
+    is_chunked = False
+
+    def __init__(self, protocol: "BoundedHttpProtocol") -> None:
+        super().__init__(protocol)
+        self.write = self.write_without_chunks
+        protocol.cycle.waiting_for_100_continue = False
+
+    def write_without_chunks(self, data: bytes) -> None:
+        """Write what uvicorn does: first the head, then a chunk, or the last one, at a time."""
+        if self.is_chunked:
+            size, _, rest = data.partition(b"\r\n")
+            data = rest[: int(size or b"0", 16)]
+        elif CHUNKED in data.partition(b"\r\n\r\n")[0]:
+            self.is_chunked = True
+            data = data.replace(CHUNKED, b"", 1)
+        self._protocol.transport.write(data)
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -59,6 +87,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
+        self.timeout_keep_alive = IDLE_SECONDS
         self.head_timer: asyncio.TimerHandle | None = None
         self.in_head = False
         # pending: since the last part that is not a head, a trailer or an extension
@@ -138,7 +167,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
         if not is_handshake:
-            self.cycle.transport = LateClose(self)  # type: ignore[assignment]  # what it calls
+            is_old = self.parser.get_http_version() == "1.0"
+            self.cycle.transport = (CloseDelimited if is_old else LateClose)(self)  # type: ignore[assignment]  # what it calls
 
     def on_body(self, body: bytes) -> None:
         self.pending_bytes = 0
@@ -215,6 +245,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """End the answer; close when the rest of the request's body was read and discarded."""
         self.is_lingering = True
         self.transport.write_eof()
+        if self.head_timer is None:
+            self.start_head_timer()
 
     def discard(self, size: int) -> None:
         """Read a refused client's remaining input, up to a limit."""

@@ -53,3 +53,16 @@ def test_a_body_of_another_type_is_refused_everywhere(path: str) -> None:
         answer = gateway.ask("own", "POST", path, body, **{"content-type": kind})
         assert answer.status in {200, 202}, kind
     transactions.close_pool()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_form_is_no_file() -> None:
+    """Its boundaries would be stored as a part of the file; the bytes of any other type are."""
+    gateway = gateway_data.build()
+    form = {"content-type": "Multipart/form-data; boundary=x"}
+    refused = gateway.ask("own", "POST", "/files?name=a.txt", b"--x--", **form)
+    assert (refused.status, b"--data-binary" in refused.body) == (415, True)
+    for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/related"):
+        answer = gateway.ask("own", "POST", "/files?name=a.txt", b"x", **{"content-type": kind})
+        assert answer.status == 201, kind
+    transactions.close_pool()

@@ -52,6 +52,8 @@ class Config(RunConfig):
 class AnthropicAdapter(ProseAdapter[Frame]):
     """Turns events into frames, for one run; `encode` makes server-sent events of them."""
 
+    has_stopped_end = False
+
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config

@@ -55,6 +55,8 @@ class Config(RunConfig):
 class OpenAIAdapter(ProseAdapter[Frame]):
     """Turns events into frames, for one run."""
 
+    has_stopped_end = False
+
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config

@@ -205,12 +205,12 @@ def check(messages: list[Json], known: int) -> None:
     if len(messages) > MAX_MESSAGES:
         text = f"with what was said before it holds more than {MAX_MESSAGES} messages"
         raise refused(text, "input", status=413)
-    if len(messages) == known or not any(each["content"] for each in messages):
-        raise refused("must not be empty", "input")
     answered = {each["tool_call_id"] for each in messages if each["role"] == "tool"}
     if missing := ids_of_calls(messages) - answered:
         call_id = in_ascii(min(missing)[:64])
         raise refused(f"has no output for the call {call_id!r}", "input")
+    if len(messages) == known or not any(each["content"] for each in messages):
+        raise refused("must not be empty", "input")
     keep_newest_pictures(messages, "input", known=known)
     if sum(len(orjson.dumps(each)) for each in messages) > settings.MAX_BODY_BYTES:
         raise refused("is too large with what was said before it", "input", status=413)

@@ -16,6 +16,7 @@ import orjson
 
 from channels_app.client_api.run_adapter import (
     DONE,
+    STOPPED,
     End,
     Failure,
     Medium,
@@ -43,7 +44,6 @@ HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 MEDIA_TYPES = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
 BY_GATEWAY: Chunk = {"providerExecuted": True, "dynamic": True}
 FINISH_REASONS = {"content_filter": "content-filter", "tool_calls": "tool-calls"}
-STOPPED = "The answer was stopped."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,14 +176,15 @@ def test_images_come_with_the_answer(
 def test_a_failing_model_is_told_in_the_callback(
     bridge: Bridge, callback: Callback, settings: Any, tmp_path: Path
 ) -> None:
-    """[D4] ``error``; the conversation goes on."""
+    """[D4] ``error``, and its kind as at ``/inbound``; the conversation goes on."""
     broken = {"error": "server", "message": "It broke"}
     settings.LLM_SCRIPT = script(tmp_path, "^break", [broken])
     bridge.ask(text="break", request_id="r1")
     bridge.ask(text="hello", request_id="r2")
     until(lambda: len(callback.got) == 2)
     assert "It broke" in callback.got[0]["error"]
-    assert "error" not in callback.got[1]
+    assert callback.got[0]["code"] == "server"
+    assert not {"error", "code"} & callback.got[1].keys()
 
 
 def test_a_callback_that_fails_is_tried_again_and_keeps_the_order(

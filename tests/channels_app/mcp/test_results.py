@@ -364,19 +364,29 @@ def test_the_sessions_of_the_person_are_listed(
     assert (found["title"], found["channel"], found["current"]) == ("Build", "memory", True)
 
 
-def test_unknown_tools_and_arguments_are_invalid_params(agent: Agent) -> None:
+def test_an_unknown_tool_is_invalid_params(agent: Agent) -> None:
     """RM10."""
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("no_such_tool", {}),
-        ("send_result", {}),
-        ("send_result", {"content": 5}),
-        ("send_result", {"content": "x", "session_id": "y"}),
-        ("wait_for_reply", {"timeout_seconds": -1}),
-    ]
-    for tool, arguments in calls:
-        with pytest.raises(MCPError) as caught:
-            agent.call(tool, **arguments)
-        assert caught.value.code == -32602
+    with pytest.raises(MCPError) as caught:
+        agent.call("no_such_tool")
+    assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("send_result", {}, "content"),
+        ("send_result", {"content": 5}, "content"),
+        ("send_result", {"content": "x", "session_id": "y"}, "session_id"),
+        ("wait_for_reply", {"timeout_seconds": -1}, "timeout_seconds"),
+    ],
+)
+def test_s1_wrong_arguments_are_a_result_that_the_model_reads(
+    agent: Agent, tool: str, arguments: dict[str, Any], field: str
+) -> None:
+    """[S1] RM10. A protocol error reaches the program alone (MCP's SEP-1303)."""
+    answer = agent.call(tool, **arguments)
+    assert answer["status"] == "error"
+    assert answer["message"].startswith(f"{field}: ")
     assert PLATFORM.texts("555") == []
 
 

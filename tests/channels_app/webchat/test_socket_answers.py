@@ -124,10 +124,13 @@ async def test_d3_a_failed_run_ends_with_its_error(ada: User) -> None:
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
         await in_thread(
-            lambda: pen.end(state=Run.State.FAILED, error="The model is away.", status=502)
+            lambda: pen.end(
+                state=Run.State.FAILED, error="The model is away.", code="overloaded", status=502
+            )
         )
         final = (await socket.until(is_final))[-1]
     assert (final["ok"], final["status"], final["error"]) == (False, 502, "The model is away.")
+    assert final["code"] == "overloaded"
 
 
 async def test_d3_progress_is_sent_with_its_percent(ada: User) -> None:

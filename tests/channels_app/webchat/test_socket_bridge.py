@@ -49,8 +49,21 @@ async def test_d3_a_bridge_asks_in_plain_form_and_gets_one_plain_answer(ada: Use
         await in_thread(answer)
         found = await socket.hear()
     assert (found["ok"], found["text"], found["format"]) == (True, "Hi", "plain")
-    assert "error" not in found
+    assert not {"error", "code"} & found.keys()
     assert found["run_id"] == run
+
+
+async def test_d3_a_failed_answer_in_plain_form_names_its_kind(ada: User) -> None:
+    account = await in_thread(bridge, value="42")
+    _, token = await key_of(account=account)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        await socket.say(user_id="42", text="Hello")
+        pen = await in_thread(take, (await eventually(Run.objects.first)).public_id)
+        await in_thread(lambda: pen.end(state=Run.State.FAILED, error="Used up.", code="budget"))
+        found = await socket.hear()
+    assert (found["ok"], found["error"], found["code"]) == (False, "Used up.", "budget")
 
 
 async def test_a3_a5_an_unknown_sender_of_a_bridge_is_denied_and_recorded(ada: User) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels_app.asgi.event_stream import sse
+from channels_app.client_api import failures
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, TraceLink, error_of
 from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.run_adapter import Failure, encode
@@ -223,11 +224,23 @@ def test_m3_half_a_tool_call_of_a_cancelled_run_is_never_sent() -> None:
     log = run(half, status="cancelled")
     config = {"client_tools": frozenset(["weather"])}
     assert openai(log, **config)["tool_calls"] == []
-    assert "tool_calls" not in whole_completion(log, **config)["choices"][0]["message"]
+    assert whole_completion(log, **config)["error"]["code"] == "stopped"
     assert ui(log, **config)["parts"] == []
 
 
 # Errors
+
+
+def test_m3_a_stopped_answer_does_not_look_whole() -> None:
+    """As where its key is revoked; the official clients are told not to ask again."""
+    log = run(text_of("So"), status="cancelled")
+    error = {"message": "The answer was stopped.", "type": "stopped", "code": "stopped"}
+    seen = openai(log)
+    assert (seen["content"], seen["finish"]) == ("So", None)
+    assert seen["error"] == whole_completion(log)["error"] == {**error, "param": None}
+    stopped = Failure(code="stopped", text="")
+    assert failures.status_of(stopped) == 409
+    assert failures.headers_of(stopped) == {"x-should-retry": "false"}
 
 
 def test_m3_a_fatal_error_is_the_last_frame_and_its_details_stay_here() -> None:

@@ -24,6 +24,7 @@ BUFFER_BYTES = 2**20
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 CHUNKED = "Transfer-Encoding: chunked"
 LARGE = b"a" * 4 * 2**20
+PIECES = (b"data: one\n\n", b"", b"0\r\n\r\n", b"a\r\n" * 9, b"data: [DONE]\n\n")
 
 
 class Clock:
@@ -42,7 +43,8 @@ class Site:
 
     ``/held`` waits for ``release`` before its answer, ``/begun`` in it, ``/unread`` before it
     reads; ``/early`` reads nothing, nor does ``/eager``, which waits in its answer; ``/large``
-    answers more than buffers take, and closes; ``/broken`` fails in its answer.
+    answers more than buffers take, and closes; ``/broken`` fails in its answer; ``/stream`` is a
+    body in pieces, without its length.
     """
 
     def __init__(self) -> None:
@@ -81,6 +83,9 @@ class Site:
         """Send the answer of ``path``."""
         if path == "/held":
             await self.release.wait()
+        if path == "/stream":
+            await self.stream(send)
+            return
         body = LARGE if path == "/large" else f"{path} {size}".encode()
         fields = [(b"content-length", b"%d" % len(body))]
         fields += [(b"connection", b"close")] if path == "/large" else []
@@ -90,6 +95,13 @@ class Site:
         if path == "/broken":
             raise ValueError
         await send({"type": "http.response.body", "body": body})
+
+    async def stream(self, send: Any) -> None:
+        """Send PIECES, and an empty end."""
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for piece in PIECES:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def echo(self, receive: Any, send: Any) -> None:
         """Accept a WebSocket, and return its texts."""

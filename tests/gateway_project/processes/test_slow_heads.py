@@ -9,10 +9,11 @@ import pytest
 from pytest_django import Settings
 
 from channels_app.asgi.http import no_socket
-from gateway_project.processes.bounded_http import BoundedHttpProtocol
+from gateway_project.processes.bounded_http import IDLE_SECONDS, BoundedHttpProtocol
 from tests.gateway_project.processes.connections import (
     CHUNKED,
     LARGE,
+    PIECES,
     Server,
     padded,
     request,
@@ -20,7 +21,6 @@ from tests.gateway_project.processes.connections import (
 )
 
 HEAD_BYTES, HEAD_SECONDS = 400, 7
-IDLE_SECONDS = 5  # of uvicorn, after an answer
 LINGER_SECONDS, LINGER_BYTES = 2, 2**20
 MOMENT = 0.01
 LONG = 100_000
@@ -112,6 +112,20 @@ async def test_after_an_answer_the_wait_begins_with_the_first_byte(server: Serve
     assert await slow.statuses() == [200, 408]
     assert await blank.statuses() == [200]
     assert blank.is_closed()
+
+
+async def test_an_idle_connection_outlives_its_place_in_the_pools_of_clients_and_proxies(
+    server: Server,
+) -> None:
+    """They reuse one for 60 s at most; a program that polls every five seconds met its end."""
+    client = await server.connect()
+    for _ in range(3):
+        await client.send(request())
+        await server.wait(60 + MOMENT)
+    assert await client.statuses() == [200] * 3
+    assert not client.is_ended
+    await server.wait(IDLE_SECONDS - 60)
+    assert client.is_closed()
 
 
 async def test_each_head_has_the_whole_time(server: Server) -> None:
@@ -515,3 +529,29 @@ async def test_a_client_that_asks_first_is_told_to_send_its_body(server: Server)
     await client.send(b"a")
     assert await client.statuses() == [100, 200]
     assert client.is_closed()
+
+
+async def test_a_client_of_http_1_0_gets_no_chunks(server: Server) -> None:
+    """RFC 9112, 6.1: a body without its length ends with the connection; one of HTTP/1.1 is in
+    chunks as before.
+    """
+    old, new = await server.connect(), await server.connect()
+    await old.send(request("/stream").replace(b"HTTP/1.1", b"HTTP/1.0"))
+    await new.send(request("/stream"))
+    head, _, body = (await old.read()).partition(b"\r\n\r\n")
+    assert body == b"".join(PIECES)
+    assert (b"transfer-encoding" in head, b"connection: close" in head) == (False, True)
+    assert old.is_closed()
+    assert b"transfer-encoding: chunked\r\n\r\n" in await new.read()
+    assert new.received.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_a_client_of_http_1_0_gets_a_body_of_known_length_as_it_is(server: Server) -> None:
+    """Its expectation of a 100 is ignored (RFC 9110, 10.1.1), since it knows no such status."""
+    old = await server.connect()
+    ask = request("/", "Content-Length: 1", "Expect: 100-continue", method="POST")
+    await old.send(ask.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert await old.statuses() == []
+    await old.send(b"a")
+    assert (await old.statuses(), await old.bodies()) == ([200], ["/ 1"])
+    assert old.is_closed()

@@ -160,3 +160,13 @@ def test_w28_arguments_that_are_no_object_are_handed_over_in_one() -> None:
         found = adapter.message(events, CONFIG)
         assert not isinstance(found, Failure)
         assert found["content"][0]["input"] == {"arguments": arguments}
+
+
+def test_w33_a_stopped_message_does_not_look_whole() -> None:
+    """[W33] As where its key is revoked; it is not a full turn, and the API has no word for it."""
+    events = log(text_message("So", message_id="t"), end(status="cancelled"))
+    last = [frame for _, frame in fed(events)][-1]
+    assert (last["type"], last["error"]["type"]) == ("error", "conflict_error")
+    whole = adapter.message(events, CONFIG)
+    assert isinstance(whole, Failure)
+    assert whole.code == "stopped"

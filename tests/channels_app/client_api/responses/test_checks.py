@@ -140,6 +140,14 @@ def test_w16_a_wrong_field_is_named(more: Json, field: str) -> None:
             "input[0].content[0].file_data",
         ),
         (
+            {"role": "user", "content": [{"type": "input_file", "file_id": "file-abc123"}]},
+            "input[0].content[0].file_id",
+        ),
+        (
+            {"role": "user", "content": [{"type": "input_image", "file_id": "file-abc123"}]},
+            "input[0].content[0].file_id",
+        ),
+        (
             {"role": "system", "content": [{"type": "input_image", "image_url": PIXEL}]},
             "input[0].content[0].type",
         ),

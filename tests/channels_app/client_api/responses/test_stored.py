@@ -152,3 +152,14 @@ def test_w13_a_long_chat_keeps_its_newest_pictures(settings: Settings) -> None:
     assert kinds == ["text", "text", "image_url", "image_url"]
     with pytest.raises(RefusedError, match="more than 2 pictures"):
         stored.check([*reader.messages, *reader.messages[-1:] * 2], 0)
+
+
+def test_w12_an_input_of_calls_alone_is_refused_for_the_missing_output() -> None:
+    """[W12] Not as empty: a program that sent a call sees the one it must answer."""
+    reader = Reader()
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    reader.read([call])
+    with pytest.raises(RefusedError, match="input has no output for the call 'c1'"):
+        stored.check(reader.messages, 0)
+    reader.read([{"type": "function_call_output", "call_id": "c1", "output": "7"}])
+    stored.check(reader.messages, 0)
