@@ -12,6 +12,7 @@ from core.conversations.sessions import in_turns
 from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
+OF_AGENTS: Final = gettext_noop("From an agent")
 FIT: Final = re.compile(r"[\w .-]")
 OF_EMOJI: Final = re.compile("[\ufe00-\ufe0f\u20e3]")
 # The address of a stored file, by its public id.
@@ -43,7 +44,8 @@ def is_fit(character: str) -> bool:
 
 
 def written(row: Message, address: Address) -> str:
-    head = f"## {gettext(HEADINGS[row.role])} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
+    heading = OF_AGENTS if row.data.get("result") else HEADINGS[row.role]
+    head = f"## {gettext(heading)} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     return "\n".join([head, *(f"{part}\n" for part in (row.shown, *notes(row, address)) if part)])
 
 

@@ -102,7 +102,8 @@ export class Turn {
     this.#showEnd(final);
     if (final.reminder) this.#parts.append(reminderButtons(final.reminder, this.run.id));
     this.#fillFoot(final);
-    this.#heading.textContent = gettext("The assistant answered");
+    this.#heading.textContent = final.from_agent ? gettext("An agent sent this") : gettext("The assistant answered");
+    if (final.from_agent) this.#heading.after(el("p.from-agent", {}, icon("tool"), gettext("From an agent")));
   }
 
   #settleTexts(final) {
