@@ -115,6 +115,7 @@ export class Composer {
 
   #submit() {
     const text = this.#text.value;
+    if (this.attachments.problem) this.on.failed(this.attachments.problem);
     if ((text.trim() === "" && this.attachments.isEmpty) || this.attachments.isBusy) return;
     if (this.#isTooLong(text.length)) return;
     this.#text.value = "";
