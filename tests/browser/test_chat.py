@@ -993,6 +993,11 @@ def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
     heights = "(it) => [it.scrollHeight, document.body.offsetHeight, innerHeight]"
     shown, sheet, window = page.locator("#log").evaluate(heights)
     assert sheet >= shown > window
+    # Paper cannot be scrolled to the side.
+    wide = f"<tr>{'<td>some words</td>' * 16}</tr>"
+    place = f"it.innerHTML += '<div class=table-scroll><table>{wide}</table></div>'"
+    inside = "it.querySelector('table').offsetWidth - it.offsetWidth"
+    assert page.locator(".prose").evaluate(f"(it) => {{ {place}; return {inside}; }}") <= 0
 
 
 def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(
