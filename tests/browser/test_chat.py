@@ -270,6 +270,33 @@ def test_an_answer_that_is_selected_and_copied_has_no_words_of_buttons(
     assert lines == ["You said", "markdown, please", "The assistant answered", *answer]
 
 
+def test_what_is_copied_has_the_structure_of_an_answer_and_no_colours(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """It would be light on dark in a letter, of a chat in the dark."""
+    allowed = ["clipboard-read", "clipboard-write"]
+    page, seen = open_page(gateway, permissions=allowed, color_scheme="dark")
+    ask(page, "markdown, please")
+    finished(page)
+
+    def copied(selector: str) -> list[str]:
+        page.locator(selector).evaluate("(it) => getSelection().selectAllChildren(it)")
+        page.keyboard.press("Control+c")
+        return list(page.evaluate(COPIED))
+
+    html, plain = copied(".answer")
+    listed = "<ul><li><strong>one</strong></li><li>two</li></ul>"
+    assert html.replace("\n", "") == (
+        '<h2>The assistant answered</h2><div><div dir="auto"><h3>Title</h3>'
+        f"{listed}<div><pre><code><span>print</span>(<span>1</span>)</code></pre></div></div></div>"
+    )
+    assert plain.startswith("The assistant answered")
+    assert copied(".prose ul")[0].replace("\n", "") == listed
+    assert copied(".prose .tok-name") == ["<pre><code><span>print</span></code></pre>", "print"]
+    assert copied(".prose li >> nth=1") == ["two", "two"]
+    assert seen.problems == []
+
+
 def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -687,7 +714,11 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(
     expect(page.locator("#sessions-empty")).to_have_text("No results.")
     page.route("**/chat/sessions?q=*", lambda route: route.abort())
     page.locator("#session-search").fill("words that cannot be looked for")
-    expect(page.locator("#sessions-empty")).to_contain_text("The gateway cannot be reached.")
+    problem = page.get_by_role("status").filter(has_text="The gateway cannot be reached.")
+    expect(problem).to_be_visible()
+    page.locator("#session-search").fill("birds")
+    expect(row).to_have_count(1)  # by its title
+    expect(problem).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#session-search")).to_have_value("")
 
@@ -977,6 +1008,22 @@ def test_no_field_of_a_phone_is_so_small_that_an_iphone_enlarges_the_page(
         assert [each for each in found if each[1] < 16] == [], path
 
 
+# The HTML and the text on the clipboard, as Chromium gives them to a program.
+COPIED = """async () => {
+  const [item] = await navigator.clipboard.read({ unsanitized: ["text/html"] });
+  const texts = ["text/html", "text/plain"].map(async (type) => (await item.getType(type)).text());
+  return Promise.all(texts);
+}"""
+# Adds a table; returns how far it goes over its place.
+WIDE_TABLE = """(it) => {
+  const table = document.createElement("table");
+  const row = table.insertRow();
+  for (let cell = 0; cell < 16; cell++) row.insertCell().textContent = "some words";
+  it.append(table);
+  return table.offsetWidth - it.offsetWidth;
+}"""
+
+
 def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -994,10 +1041,23 @@ def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
     shown, sheet, window = page.locator("#log").evaluate(heights)
     assert sheet >= shown > window
     # Paper cannot be scrolled to the side.
-    wide = f"<tr>{'<td>some words</td>' * 16}</tr>"
-    place = f"it.innerHTML += '<div class=table-scroll><table>{wide}</table></div>'"
-    inside = "it.querySelector('table').offsetWidth - it.offsetWidth"
-    assert page.locator(".prose").evaluate(f"(it) => {{ {place}; return {inside}; }}") <= 0
+    assert page.locator(".prose").evaluate(WIDE_TABLE) <= 0
+
+
+def test_at_400_percent_one_can_write_beside_files_and_choose_a_chat(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """A window of 1280 by 1024 pixels, as WCAG 1.4.10 has it."""
+    page, _ = open_page(gateway, viewport={"width": 320, "height": 256})
+    names = [f"a rather long name, number {number}.txt" for number in range(4)]
+    page.locator("#attach-file").set_input_files(
+        [{"name": name, "mimeType": "text/plain", "buffer": b"words"} for name in names]
+    )
+    expect(page.locator("#attachments li")).to_have_count(4)
+    for selector in ("#composer-text", "#send", "#attach"):
+        expect(page.locator(selector)).to_be_in_viewport(ratio=1)
+    page.locator("#open-sidebar").click()
+    assert page.locator(".chats").evaluate("(it) => it.clientHeight") >= 100
 
 
 def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(

@@ -175,7 +175,8 @@ export class Sidebar {
     if (this.#hasOlder && !wanted) rows.push(el("li.group", {}, gettext("Older chats are found by the search.")));
     this.#list.replaceChildren(...rows);
     this.#stopAt((this.#list.querySelector("[aria-current]") ?? this.#list.querySelector("a"))?.parentElement);
-    this.#empty.hidden = found.length > 0;
+    // Titles are found at once; what is said in the chats is still looked for, or could not be.
+    this.#empty.hidden = found.length > 0 && !(wanted && (this.#asking || this.#problem));
     this.#empty.textContent = this.#nothing(wanted);
     if (focused >= 0) this.#focusAgain(before[focused].dataset.id, focused);
   }
