@@ -1,5 +1,6 @@
 """The web chat in a real browser [D3] [M1] [C9] [A6], RWS5 and RX3."""
 
+import io
 import json
 import os
 import re
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import (
@@ -736,6 +738,49 @@ def test_a_pasted_picture_goes_with_the_message(open_page: OpenPage, gateway: Ga
     finished(page)
     expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
     assert seen.problems == []
+
+
+def test_a_picture_that_is_a_line_is_seen(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
+    line = io.BytesIO()
+    Image.new("RGB", (1, 8000), "red").save(line, "PNG")
+    picture = {"name": "line.png", "mimeType": "image/png", "buffer": line.getvalue()}
+    page.locator("#attach-file").set_input_files(picture)
+    expect(page.locator("#attachments img")).to_be_visible()
+    ask(page, "A picture")
+    finished(page)
+    box = page.locator(".bubble img.attached").bounding_box()
+    assert box is not None
+    assert box["width"] >= 16
+    assert box["height"] >= 16
+
+
+RESULT = """
+from channels_app.agent_sessions import results, sessions
+from channels_app.asgi.builtin_accounts import builtin_account
+from core.models import User
+ada = User.objects.get(username="ada")
+agent = sessions.open_session(user=ada, account=builtin_account("http"))
+results.put_text(session=agent, content="The **disk** is full.")
+"""
+
+
+def test_s3_a_result_of_an_agent_says_so_at_once_and_after_a_reload(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "Some markdown")
+    finished(page)
+    shell(gateway, RESULT)
+    finished(page, 2)
+    expect(page.locator("#announcer")).to_have_text("From an agent The disk is full.")
+    for _ in range(2):
+        result = page.get_by_role("article").last
+        expect(result.get_by_role("heading")).to_have_text("An agent sent this")
+        expect(result.locator(".from-agent")).to_have_text("From an agent")
+        expect(page.locator(".from-agent")).to_have_count(1)
+        page.reload()
+        finished(page, 2)
 
 
 def test_a_pasted_text_stays_a_text_and_is_not_cut(open_page: OpenPage, gateway: Gateway) -> None:

@@ -174,7 +174,7 @@ export class Turn {
 
   /** The announcement for screen readers when the answer is complete. */
   spoken() {
-    const said = this.#parts.querySelectorAll(".prose, .error-block > div > p, .stopped");
+    const said = this.answer.querySelectorAll(".from-agent, .prose, .error-block > div > p, .stopped");
     return Array.from(said, (node) => node.innerText).join("\n").slice(0, 2000);
   }
 }
