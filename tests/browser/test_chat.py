@@ -719,7 +719,7 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(
     problem = page.get_by_role("status").filter(has_text="The gateway cannot be reached.")
     expect(problem).to_be_visible()
     page.locator("#session-search").fill("birds")
-    expect(row).to_have_count(1)  # by its title
+    expect(row.filter(has_text="Birds").first).to_be_visible()  # by its title
     expect(problem).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#session-search")).to_have_value("")
@@ -1162,6 +1162,29 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator("#welcome")).to_be_visible()
     expect(page.locator("#sessions-empty")).to_be_visible()
+
+
+def test_what_could_not_be_saved_is_neither_lost_nor_shown_as_saved(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown about okapis")
+    finished(page)
+    row = page.locator(".session", has_text="okapis")
+    page.route("**/chat/sessions/*", lambda route: route.abort(), times=1)
+    row.locator(".session-more").click()
+    title = page.get_by_label("Title", exact=True)
+    title.fill("A long title that nobody types twice")
+    title.press("Enter")
+    expect(page.locator("dialog .toast")).to_contain_text("The gateway cannot be reached.")
+    expect(title).to_have_value("A long title that nobody types twice")
+    title.press("Enter")
+    expect(title).to_be_hidden()
+    expect(page.locator("#title")).to_have_text("A long title that nobody types twice")
+    page.route("**/chat/settings", lambda route: route.abort(), times=1)
+    page.locator("[data-open-settings]").click()
+    page.get_by_label("Language").select_option("de")
+    expect(page.get_by_label("Language")).to_have_value("")
 
 
 def test_the_search_opens_the_chat_that_it_finds_by_keys(

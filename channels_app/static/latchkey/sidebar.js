@@ -245,11 +245,12 @@ export class Sidebar {
       dialog.close();
       this.#remove(session);
     };
-    form.onsubmit = (event) => {
+    const submit = async (event) => {
       event.preventDefault();
-      dialog.close();
-      this.#rename(session, input.value.trim());
+      const isSaved = await this.#rename(session, input.value.trim());
+      if (isSaved && form.onsubmit === submit) dialog.close(); // else it is of another chat by now
     };
+    form.onsubmit = submit;
     dialog.showModal();
     input.select();
   }
@@ -259,13 +260,15 @@ export class Sidebar {
     return sessions.filter((each) => !this.#removed.has(each.id));
   }
 
+  /** Give a chat a title; whether it has it now. */
   async #rename(session, title) {
-    if (!title || title === session.title) return;
-    if (!(await this.#post(session, { action: "rename", title }))) return;
+    if (!title || title === session.title) return true;
+    if (!(await this.#post(session, { action: "rename", title }))) return false;
     this.#isOutdated = true; // a list on its way may have the old title
     for (const each of [...this.#sessions, ...(this.#hits ?? [])]) if (each.id === session.id) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);
+    return true;
   }
 
   async #remove(session) {
