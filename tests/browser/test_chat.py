@@ -234,6 +234,42 @@ def test_c9_a_stop_without_a_connection_is_sent_with_the_next_one(
     expect(page.locator(".stopped")).to_be_visible()
 
 
+def test_c9_a_message_is_stopped_before_the_gateway_has_accepted_it(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """On a slow network that is a second; without a connection it comes back into the box."""
+    page, _ = open_page(gateway)
+    late: list[Callable[[], None]] = []
+
+    def talk(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(data: str | bytes) -> None:
+            if json.loads(data)["type"] == "accepted":
+                late.append(lambda: socket.send(data))
+            else:
+                socket.send(data)
+
+        server.on_message(pass_on)
+
+    page.route_web_socket("**/ws*", talk)
+    page.reload()
+    ask(page, "hang on")
+    come(page, late)
+    page.get_by_role("button", name="Stop the answer").click()
+    expect(page.locator(".status-words")).to_have_text("Stopping…")
+    late.pop()()
+    finished(page)
+    expect(page.locator(".stopped")).to_be_visible()
+    page.context.set_offline(True)
+    expect(page.locator("#connection")).to_be_visible()
+    ask(page, "written offline")
+    expect(page.locator(".bubble")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(page.locator(".bubble")).to_have_count(1)
+    expect(page.get_by_label("Message", exact=True)).to_have_value("written offline")
+
+
 def test_t4_markdown_is_rendered_and_code_can_be_copied(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

@@ -22,6 +22,7 @@ export class Turn {
   constructor({ said, clientId = null, on }) {
     this.said = said;
     this.clientId = clientId;
+    this.isStopping = false;
     this.run = null;
     this.on = on;
     this.answer = el("article.answer", {}, this.#heading, this.#parts, this.#status, this.#foot);
