@@ -177,7 +177,8 @@ export class Sidebar {
     this.#stopAt((this.#list.querySelector("[aria-current]") ?? this.#list.querySelector("a"))?.parentElement);
     // Titles are found at once; what is said in the chats is still looked for, or could not be.
     this.#empty.hidden = found.length > 0 && !(wanted && (this.#asking || this.#problem));
-    this.#empty.textContent = this.#nothing(wanted);
+    const words = this.#nothing(wanted);
+    if (words !== this.#empty.textContent) this.#empty.textContent = words; // readers of screens say it each time
     if (focused >= 0) this.#focusAgain(before[focused].dataset.id, focused);
   }
 
