@@ -105,6 +105,8 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     expect(bar).to_have_count(1)
     page.get_by_label("Message", exact=True).fill("hello")
     expect(page.locator("#send")).to_be_disabled()
+    page.keyboard.press("Enter")
+    expect(page.locator(".toast")).to_contain_text("The files are not uploaded yet.")
     held[0].continue_()
     expect(bar).to_have_count(0)
     expect(page.locator("#send")).to_be_enabled()
