@@ -308,7 +308,7 @@ def test_an_answer_that_is_selected_and_copied_has_no_words_of_buttons(
     assert lines == ["You said", "markdown, please", "The assistant answered", *answer]
 
 
-def test_what_is_copied_has_the_structure_of_an_answer_and_no_colours(
+def test_a_copied_part_has_the_structure_of_an_answer_and_no_colours(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     """It would be light on dark in a letter, of a chat in the dark."""
@@ -1200,7 +1200,7 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     expect(page.locator("#sessions-empty")).to_be_visible()
 
 
-def test_what_could_not_be_saved_is_neither_lost_nor_shown_as_saved(
+def test_a_change_that_could_not_be_saved_is_neither_lost_nor_shown_as_saved(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)
@@ -1330,7 +1330,7 @@ def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
     remove.focus()
     come(page, held)
     held.pop().abort()
-    expect(page.locator("#attachments li")).to_have_count(1)
+    expect(page.get_by_role("button", name="Try again: land.md")).to_be_visible()
     expect(remove).to_be_focused()
 
 

@@ -66,7 +66,7 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(
 def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
-    """The file need not be chosen again; what the gateway will never take is removed."""
+    """The file need not be chosen again; one that the gateway will never take is removed."""
     page, _ = open_page(gateway)
     page.route("**/files?*", lambda route: route.abort(), times=1)
     page.locator("#attach-file").set_input_files(

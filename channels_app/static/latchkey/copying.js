@@ -3,7 +3,7 @@
 
 const NOT_COPIED = "button, .code-head, .answer-foot, .said-foot, .status, [aria-hidden]";
 // A part of one of these is copied as such: two rows are a table, a line of code is code.
-const KEPT_AROUND = "ul, ol, table, thead, tbody, tr, pre, code, span, strong, em, a, s, u, sub, sup, kbd, mark";
+const KEPT_AROUND = ":is(ul, ol, table, thead, tbody, tr, pre, code, span, strong, em, a, s, u, sub, sup, kbd, mark)";
 const KEPT = new Set(["href", "src", "alt", "start", "align", "type", "checked", "disabled", "display", "lang", "dir"]);
 
 /** Put what is selected on the clipboard; for the event `copy`. */

@@ -138,7 +138,7 @@ def test_c12_a_draft_that_fails_costs_no_answer(
 def test_c12_a_draft_for_a_topic_that_was_deleted_is_shown_in_the_chat(
     runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
-    """As its answer is. The Bot API has drafts all the same, for everybody."""
+    """As its answer is. The Bot API has drafts all the same, for all."""
     local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, ANSWER)
     for method in ("sendMessageDraft", "sendMessage"):
