@@ -216,7 +216,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         "status": given.status,
         "files": result.get("files", []),
         "interrupted": run.state == Run.State.CANCELLED,
-        "from_agent": run.origin == results.ORIGIN,
+        "from_agent": run.origin == results.ORIGIN and not run.text,
         "answered_by": result.get("answered_by", ""),
         "at": run.finished_at.isoformat() if run.finished_at else None,
         "reminder": reminder_in(message) if message is not None else None,

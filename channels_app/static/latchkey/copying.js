@@ -1,6 +1,8 @@
 // What is copied from the conversation: its structure, without the colours of the page. With them an
 // answer that is copied in the dark would be light on dark in a letter.
 
+import { htmlIn } from "./dom.js";
+
 const NOT_COPIED = "button, .code-head, .answer-foot, .said-foot, .status, [aria-hidden]";
 // A part of one of these is copied as such: two rows are a table, a line of code is code.
 const KEPT_AROUND = ":is(ul, ol, table, thead, tbody, tr, pre, code, span, strong, em, a, s, u, sub, sup, kbd, mark)";
@@ -31,5 +33,5 @@ function htmlOf(range) {
     for (const name of ["href", "src"]) if (node.hasAttribute(name)) node.setAttribute(name, node[name]);
     for (const { name } of [...node.attributes]) if (!KEPT.has(name)) node.removeAttribute(name);
   }
-  return place.innerHTML;
+  return htmlIn(place);
 }

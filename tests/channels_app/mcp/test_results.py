@@ -268,6 +268,7 @@ def test_s4_results_of_a_session_without_a_screen_leave_the_web_chat_with_it(
     assert chat.runs.count() == 2
     sessions.close(session=session)
     assert [run.public_id for run in chat.runs.all()] == [own.message_id]
+    assert [row.shown for row in Message.objects.filter(session=chat)] == ["of the chat itself"]
 
 
 def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
