@@ -189,10 +189,7 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
         here = conversation_at(where)
         if here is not None:
             run = settled_run(session=here, text=text, route={"result_of": where.session.pk})
-            shown = Message.objects.get(run=run)
-            shown.data, shown.dedupe_key = {"result": True}, f"{PREFIX}:{name}{TOLD}"
-            shown.tell_model(f"{NOT_ITS_OWN}\n\n{text}")
-            shown.save(update_fields=["data", "dedupe_key", "text", "tokens"])
+            mark_as_result(run, dedupe_key=f"{PREFIX}:{name}{TOLD}")
         if here != where.session:
             Message.objects.create(
                 session=where.session,
@@ -233,9 +230,18 @@ def show_at_once(
     with atomic_write():
         route: Route = {"result_of": session.id} if where.session != session else {}
         run = settled_run(session=where.session, text=text, file=file, route=route)
+        mark_as_result(run)
         touch(where.session)
         push_messages.enqueue(user_id=run.user_id, kind="answer", ref=run.public_id)
     return Sent([], message_id=run.public_id)
+
+
+def mark_as_result(run: Run, *, dedupe_key: str | None = None) -> None:
+    """Mark the message of a run as an agent's, for people and for the model. In a transaction."""
+    shown = Message.objects.get(run=run)
+    shown.data, shown.dedupe_key = {**shown.data, "result": True}, dedupe_key
+    shown.tell_model(f"{NOT_ITS_OWN}\n\n{shown.shown}")
+    shown.save(update_fields=["data", "dedupe_key", "text", "tokens"])
 
 
 def settled_run(

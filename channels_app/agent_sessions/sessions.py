@@ -176,9 +176,11 @@ def close(*, session: ChatSession) -> bool:
 
 def remove_results(session: ChatSession) -> None:
     """Queue the deletion of a session's results. Inside a transaction."""
-    shown = Run.objects.filter(origin=results.ORIGIN)
-    shown.filter(session=session).delete()
-    shown.filter(user_id=session.user_id, route__result_of=session.id).delete()
+    elsewhere = Q(user_id=session.user_id, route__result_of=session.id)
+    # The words of the person to the agent, and the line that they were passed on, are no results.
+    shown = Run.objects.filter(Q(session=session) | elsewhere, origin=results.ORIGIN, text="")
+    Message.objects.filter(run__in=shown).delete()  # they would stay without their runs
+    shown.delete()
     found = results.of(session)
     outbox.take_back(found)
     left = found.filter(state__in=(*outbox.OPEN, Delivery.State.SENT)).select_related("account")

@@ -21,7 +21,7 @@ from channels_app.base import Capability
 from channels_app.delivery import secret_blocks
 from channels_app.intake import choosing, connections, reminders
 from channels_app.replies import command_answers
-from channels_app.replies.outbound import own_words
+from channels_app.replies.outbound import own_words, stop_rest
 from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
@@ -222,7 +222,7 @@ def stop(asked: Asked) -> str:
     for run in going:
         runs.request_cancel(run=run)
     waiting = inbox.drop_waiting(session=asked.session, note="stopped")
-    rest = outbox.take_back(outbox.rest_of_answers(asked.session))
+    rest = stop_rest(asked.session)
     taken = deciding.withdraw(session_id=asked.session.pk)
     # It waits for a decision in the same moment, whose run goes on.
     for run in open_runs.exclude(pk__in=[each.pk for each in going]):

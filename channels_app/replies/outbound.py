@@ -34,7 +34,7 @@ from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread, patiently
 from core.lib import leases, log_ids
 from core.lib.text import one_line
-from core.models import Delivery, InboundMessage, Run
+from core.models import ChatSession, Delivery, InboundMessage, Message, Run
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,9 @@ class Next:
     delivery_id: int
     seconds: float = 0.0
 
+
+# Behind the part of an answer that was sent, in the history that the model gets.
+NOT_SEEN = "(The person stopped this answer here, and has seen no more of it.)"
 
 Ended = Callable[[Delivery], None]
 
@@ -127,6 +130,23 @@ def answers_no_request(run: Run) -> bool:
     whose request has its answer.
     """
     return bool(run.options.get("schedule") or run.options.get("continues"))
+
+
+def stop_rest(session: ChatSession) -> int:
+    """Send no more of a session's answers that are written; return how many messages are left out.
+    The model is told what its person has seen. Inside a transaction.
+    """
+    rest = outbox.rest_of_answers(session)
+    texts = rest.filter(payload__has_key="text", payload__kind__isnull=True)
+    first_left_out = dict(texts.order_by("-block_index").values_list("run_id", "block_index"))
+    count = outbox.take_back(rest)
+    for run_id, index in first_left_out.items():
+        sent = Delivery.objects.filter(run_id=run_id, block_index__lt=index)
+        seen = [row.payload.get("text", "") for row in sent.order_by("block_index")]
+        for answer in Message.objects.filter(run_id=run_id, role="assistant"):
+            answer.tell_model("\n\n".join([*seen, NOT_SEEN]))
+            answer.save(update_fields=["data", "text", "tokens"])
+    return count
 
 
 def whole(run: Run, outcome: Outcome) -> WholeAnswer:

@@ -22,7 +22,7 @@ from telegram import (
 from telegram.constants import ChatAction, ReactionEmoji
 
 from channels_app.base import Account, Block, ChannelError, OutgoingFile, RemoteFile, Target
-from channels_app.telegram import adapter, bot_api
+from channels_app.telegram import adapter, bot_api, updates
 from core.lib.ttl_cache import TtlCache
 
 ACK = ReactionEmoji.EYES
@@ -31,6 +31,7 @@ PHOTO_BYTES = 10 * 1024 * 1024
 REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
 OF_ANOTHER_KIND = re.compile("there is no (text|caption) in the message to edit", re.IGNORECASE)
 NO_TOPIC = "message thread not found"
+NOT_UNDERSTOOD = "the platform's answer was not understood"
 ADDRESS = re.compile(r"\w\.\w|://")  # text that Telegram could treat as an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -122,14 +123,15 @@ class TelegramOutbound:
         async def show(block: Block) -> Any:
             content: dict[str, Any] = content_of(block)
             content = {name: content.get(name) for name in ("text", "entities", "rich_message")}
-            return await bot_api.call(
+            call = partial(
+                bot_api.call,
                 account,
                 "sendRichMessageDraft" if "rich" in block else "sendMessageDraft",
                 chat_id=int(target.chat),
                 draft_id=number,
-                message_thread_id=thread_of(target),
                 **content,
             )
+            return await in_topic(target, call)
 
         try:
             with refused_form(account, block):
@@ -297,7 +299,7 @@ def message_in(result: Any) -> Message:
     try:
         return Message.de_json(result, None)
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise ChannelError("the platform's answer was not understood", unsure=True) from None
+        raise ChannelError(NOT_UNDERSTOOD, unsure=True) from None
 
 
 def id_of(result: Any) -> str:
@@ -306,9 +308,11 @@ def id_of(result: Any) -> str:
 
 
 def topic_of(result: Any) -> int:
-    """Return the topic of a message; 0 for none and for General. Raises ChannelError."""
-    message = message_in(result)
-    return (message.message_thread_id or 0) if message.is_topic_message else 0
+    """Return the topic of the message that a method answered with. Raises ChannelError."""
+    try:
+        return updates.topic_of(updates.mapping(result, "result"))
+    except updates.UnparsableError:
+        raise ChannelError(NOT_UNDERSTOOD, unsure=True) from None
 
 
 async def without_refused_markup(call: Callable[[Block], Awaitable[Any]], block: Block) -> Any:

@@ -234,7 +234,6 @@ def read_message(message: Json) -> TelegramMessage | str:
     if not (text or media or line):
         return "without content"
     marked = message.get("entities") or message.get("caption_entities")
-    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
     return TelegramMessage(
         id=number(message.get("message_id"), "message_id"),
         chat=number(chat.get("id"), "chat.id", signed=True),
@@ -242,7 +241,7 @@ def read_message(message: Json) -> TelegramMessage | str:
         sender=sender,
         date=number(message.get("date", 0), "date", most=MAX_DATE),
         edit_date=number(message.get("edit_date", 0), "edit_date", most=MAX_DATE),
-        thread=number(topic, "message_thread_id") if topic is not None else 0,
+        thread=topic_of(message),
         text=text,
         entities=entities(marked) if marked else [],
         media=media,
@@ -251,6 +250,12 @@ def read_message(message: Json) -> TelegramMessage | str:
         quoted=quoted(message),
         author=author(message, sender) if "forward_origin" in message else "",
     )
+
+
+def topic_of(message: Json) -> int:
+    """Return the topic of a message; 0 for none and for General."""
+    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
+    return number(topic, "message_thread_id") if topic is not None else 0
 
 
 def read_media(message: Json) -> list[Media]:

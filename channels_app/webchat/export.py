@@ -12,6 +12,7 @@ from core.lib.text import is_of_file_name
 from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
+OF_AGENTS: Final = gettext_noop("From an agent")
 # The address of a stored file, by its public id.
 Address = Callable[[str], str]
 
@@ -33,7 +34,8 @@ def file_name(session: ChatSession) -> str:
 
 
 def written(row: Message, address: Address) -> str:
-    head = f"## {gettext(HEADINGS[row.role])} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
+    heading = OF_AGENTS if row.data.get("result") else HEADINGS[row.role]
+    head = f"## {gettext(heading)} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     return "\n".join([head, *(f"{part}\n" for part in (row.shown, *notes(row, address)) if part)])
 
 

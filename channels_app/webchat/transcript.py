@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from channels_app.agent_sessions import results
 from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
 from channels_app.schedules import buttons, firing
@@ -121,6 +122,7 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
         "files": row.data.get("files", []),
         "error": row.data.get("error", ""),
         "interrupted": bool(row.data.get("interrupted")),
+        "from_agent": bool(row.data.get("result")),
         # Of a model that is not the usual one.
         "answered_by": row.data.get("answered_by", ""),
         "at": row.created_at.isoformat(),
@@ -215,6 +217,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         "status": given.status,
         "files": result.get("files", []),
         "interrupted": run.state == Run.State.CANCELLED,
+        "from_agent": run.origin == results.ORIGIN and not run.text,
         "answered_by": result.get("answered_by", ""),
         "at": run.finished_at.isoformat() if run.finished_at else None,
         "reminder": reminder_in(message) if message is not None else None,

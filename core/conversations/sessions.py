@@ -41,9 +41,8 @@ def search(
     """
     mine = open_ones(user).filter(account__channel=channel)
     titles = dict(mine.values_list("id", "title"))
-    wanted = text_search.fold(words)
     hits = mentions(user_id=user.id, sessions=list(titles), words=words, limit=limit)
-    found = [each for each in titles if each in hits or wanted in text_search.fold(titles[each])]
+    found = [each for each in titles if each in hits or text_search.is_in(titles[each], words)]
     rows = list(mine.filter(id__in=found[:limit]))
     shown = Message.objects.filter(id__in=[hits[row.id] for row in rows if row.id in hits])
     said = {row.session_id: excerpt(row.text, words) for row in shown}
@@ -71,7 +70,7 @@ def mentions(*, user_id: int, sessions: list[int], words: str, limit: int) -> di
 
 def excerpt(text: str, words: str) -> str:
     """Return the part of ``text`` around ``words``, on one line; it begins with a whole word."""
-    at = max(0, text_search.fold(text).find(text_search.fold(words)))
+    at = text_search.folded_place(text, words)
     start = max(0, at - EXCERPT_BEFORE)
     if start:
         start = text.find(" ", start - 1, at) + 1 or start

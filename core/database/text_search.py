@@ -1,6 +1,7 @@
 """Search for words in the messages of one person's chats.
 
-Both databases find the same: a substring, whatever its case, in any script. An index serves words
+Both databases find the same: a substring, whatever its case, in any script, ``i`` with or without
+its dot, ``ß`` as ``ss``, and accents as one character or as two. An index serves words
 of three characters and more: on PostgreSQL one of trigrams (``pg_trgm``), which the planner uses
 where it is quicker than reading the person's chats; on SQLite an FTS5 table of trigrams, sorted by
 person, so that what others said is not touched. Without an index the person's chats are read.
@@ -12,9 +13,12 @@ them before a migration, :func:`prepare` creates what is missing after it.
 """
 
 import logging
+import re
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from django.db import Error, connection
@@ -33,6 +37,9 @@ FAR_BEHIND = 5000
 MOST_HITS = 2000
 # With fewer messages, reading them is as quick.
 NEEDED_FROM = 50_000
+ALIKE = str.maketrans("ςı", "σi")
+# Of folded words: neither an i nor two s, and long enough for the index.
+OF_ONE_SPELLING = re.compile(r"(?:[^is]|(?<!s)s(?!s)){3,}")
 # In order of preference; none means the database's own.
 COLLATIONS = ("und-x-icu", "C.utf8")
 INDEX = "core_message_words"
@@ -96,8 +103,35 @@ LAG = """SELECT COALESCE((SELECT MAX(id) FROM core_message), 0) - indexed_to
 
 
 def fold(text: str) -> str:
-    """Return ``text`` as it is compared: in lower case, a final sigma as any other."""
-    return text.lower().replace("ς", "σ")
+    """Return ``text`` as it is compared: in lower case, a final sigma and a Turkish i as any other,
+    ß as ss.
+    """
+    lower = text.lower()
+    if lower.isascii():
+        return lower
+    return lower.replace("i\u0307", "i").replace("ß", "ss").translate(ALIKE)
+
+
+def is_in(text: str, words: str) -> bool:
+    """Return whether ``text`` holds ``words``, by the rules of :func:`fold`."""
+    folded = fold(text)
+    return any(spelling in folded for spelling in spellings(words))
+
+
+def folded_place(text: str, words: str) -> int:
+    """Return where ``words`` begin in ``text``, not in its folded form; 0 where they are not."""
+    folded = fold(text)
+    places = (folded.find(spelling) for spelling in spellings(words))
+    at = max(0, next((place for place in places if place >= 0), 0))
+    if len(folded) == len(text):
+        return at
+    lengths = accumulate(len(fold(character)) for character in text)
+    return next((place for place, length in enumerate(lengths) if length > at), 0)
+
+
+def spellings(words: str) -> list[str]:
+    """Return ``words`` folded, with accents as one character and as two."""
+    return list(dict.fromkeys(fold(unicodedata.normalize(form, words)) for form in ("NFC", "NFD")))
 
 
 def in_newest(*, sessions: Sequence[int], words: str, messages: int) -> dict[int, int]:
@@ -116,10 +150,11 @@ def in_all(*, user_id: int, sessions: Sequence[int], words: str) -> dict[int, in
     Of the newest MOST_HITS messages that match. ``words`` have three characters or more.
     """
     contains, given = condition(words)
-    if connection.vendor == "sqlite" and has_fts_table() and lag() <= FAR_BEHIND:
+    wanted = match(words)
+    if connection.vendor == "sqlite" and wanted and has_fts_table() and lag() <= FAR_BEHIND:
         sql = INDEXED.format(contains=contains, among=among())
         first = user_id << USER_SHIFT
-        bounds = [MESSAGE_MASK, match(words), first, first | MESSAGE_MASK]
+        bounds = [MESSAGE_MASK, wanted, first, first | MESSAGE_MASK]
         rows = fetch(sql, [*bounds, list_parameter(sessions, connection), *given, MOST_HITS])
     else:
         sql = READ.format(contains=contains, among=among())
@@ -144,13 +179,14 @@ def among() -> str:
 
 def condition(words: str) -> tuple[str, list[str]]:
     """Return the condition that ``said.text`` holds ``words``, and its parameters."""
+    found = spellings(words)
     if connection.vendor == "sqlite":
-        return "instr(latchkey_fold(said.text), %s) > 0", [fold(words)]
-    spellings = [fold(words)]
+        each = "instr(latchkey_fold(said.text), %s) > 0"
+        return f"({' OR '.join([each] * len(found))})", found
     if not collation():  # the database may know the case of ASCII letters only
-        spellings = list(dict.fromkeys([*spellings, words, words.upper(), words.capitalize()]))
+        found = list(dict.fromkeys([*found, words, words.upper(), words.capitalize()]))
     each = f"{folded('said.text')} LIKE %s"
-    patterns = [f"%{escaped(spelling)}%" for spelling in spellings]
+    patterns = [f"%{escaped(spelling)}%" for spelling in found]
     return f"({' OR '.join([each] * len(patterns))})", patterns
 
 
@@ -160,17 +196,28 @@ def escaped(text: str) -> str:
 
 
 def match(words: str) -> str:
-    """Return trigrams that cover ``words``, as an expression of FTS5."""
-    last = len(words) - SHORTEST_INDEXED
-    starts = dict.fromkeys([*range(0, last, SHORTEST_INDEXED), last])
-    grams = (words[start : start + SHORTEST_INDEXED].replace('"', '""') for start in starts)
-    return " AND ".join(f'"{gram}"' for gram in grams)
+    """Return trigrams that cover ``words``, as an expression of FTS5; empty where none may be asked
+    for, as FTS5 knows nothing of the dots of an i, nor of ß.
+    """
+    each = [grams(spelling) for spelling in spellings(words)]
+    return " OR ".join(map(" AND ".join, each)) if all(each) else ""
+
+
+def grams(folded_words: str) -> list[str]:
+    """Return trigrams that cover the parts of the words that are written in one way alone."""
+    found: list[str] = []
+    for part in OF_ONE_SPELLING.findall(folded_words):
+        last = len(part) - SHORTEST_INDEXED
+        starts = dict.fromkeys([*range(0, last, SHORTEST_INDEXED), last])
+        found += (part[start : start + SHORTEST_INDEXED].replace('"', '""') for start in starts)
+    return [f'"{gram}"' for gram in found]
 
 
 def folded(column: str) -> str:
     """Return the expression of PostgreSQL for :func:`fold`: the index has the same."""
     named = f' COLLATE "{collation()}"' if collation() else ""
-    return f"translate(lower({column}{named}), 'ς', 'σ')"
+    lower = f"lower({column}{named})"
+    return f"translate(replace(replace({lower}, 'i\u0307', 'i'), 'ß', 'ss'), 'ςı', 'σi')"
 
 
 @cache
@@ -273,7 +320,7 @@ def has_index() -> bool:
         "WHERE indexrelid = to_regclass(%s) AND indisvalid",
         [INDEX],
     )
-    return bool(rows) and (not collation() or collation() in rows[0][0])
+    return bool(rows) and "'ß'" in rows[0][0] and collation() in rows[0][0]
 
 
 def problem() -> str:

@@ -16,6 +16,8 @@ SHOWN = {
 }  # fmt: skip
 # Blocks, as in the cell of a table: their texts stand below each other.
 BLOCKS = {"ul": "", "ol": "", "li": "• ", "p": "", "summary": ""}
+LOOSE = {"ul", "ol", "li", "summary"}  # may have spaces at their edges
+LISTED = re.compile(r"\s*<li>", re.IGNORECASE)
 TAG = re.compile(
     rf"<(?:(?P<style>{'|'.join(SHOWN | BLOCKS)})>|(?P<break>br)\s*/?>\n?"
     r"|/?details(?: open)?>(?=\s*(?:<summary>|\n|\Z))\n?)",
@@ -47,12 +49,14 @@ def tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library
 
 
 def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
-    closing = f"</{found['style']}>"
-    end, most = state.src.find(closing, found.end(), found.end() + LONGEST), state.posMax
-    if not 0 <= end <= most - len(closing) or state.src.count("`", found.end(), end) % 2:
+    name, most = found["style"].lower(), state.posMax
+    closing = f"</{name}>"
+    end = end_of(state.src, found, most)
+    if end < 0 or state.src.count("`", found.end(), end) % 2:
         return False  # no end, or one within code
+    if is_spoken_of(state.src, found, end):
+        return False
     if not silent:
-        name = found["style"].lower()
         if name in BLOCKS:
             begin_line(state)
             state.append_pending(BLOCKS[name])
@@ -67,6 +71,27 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
             begin_line(state)
     state.pos = end + len(closing)
     return True
+
+
+def end_of(text: str, opening: re.Match[str], most: int) -> int:
+    """Return where the end of a tag begins, behind tags of the same name in it; -1 without one."""
+    depth = 1
+    tags = re.compile(rf"<(/?){opening['style']}>", re.IGNORECASE)
+    for each in tags.finditer(text, opening.end(), min(most, opening.end() + LONGEST)):
+        depth += -1 if each[1] else 1
+        if depth == 0:
+            return each.start()
+    return -1
+
+
+def is_spoken_of(text: str, opening: re.Match[str], end: int) -> bool:
+    """Return whether a tag is no markup, but what a sentence is about: *wrap it in <p>*."""
+    name, start = opening["style"].lower(), opening.end()
+    if name not in LOOSE and " " in (text[start : start + 1], text[end - 1 : end]):
+        return True
+    before = text[max(0, opening.start() - 99) : opening.start()].rstrip(" ")
+    is_list = name in {"ul", "ol"} and LISTED.match(text, start)
+    return name in BLOCKS and before[-1:] not in {"", "\n", ">"} and not is_list
 
 
 def begin_line(state: StateInline) -> None:

@@ -1,11 +1,13 @@
 """The web chat in a real browser [D3] [M1] [C9] [A6], RWS5 and RX3."""
 
+import io
 import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import (
@@ -231,6 +233,42 @@ def test_c9_a_stop_without_a_connection_is_sent_with_the_next_one(
     expect(page.locator(".stopped")).to_be_visible()
 
 
+def test_c9_a_message_is_stopped_before_the_gateway_has_accepted_it(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """On a slow network that is a second; without a connection it comes back into the box."""
+    page, _ = open_page(gateway)
+    late: list[Callable[[], None]] = []
+
+    def talk(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(data: str | bytes) -> None:
+            if json.loads(data)["type"] == "accepted":
+                late.append(lambda: socket.send(data))
+            else:
+                socket.send(data)
+
+        server.on_message(pass_on)
+
+    page.route_web_socket("**/ws*", talk)
+    page.reload()
+    ask(page, "hang on")
+    come(page, late)
+    page.get_by_role("button", name="Stop the answer").click()
+    expect(page.locator(".status-words")).to_have_text("Stopping…")
+    late.pop()()
+    finished(page)
+    expect(page.locator(".stopped")).to_be_visible()
+    page.context.set_offline(True)
+    expect(page.locator("#connection")).to_be_visible()
+    ask(page, "written offline")
+    expect(page.locator(".bubble")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(page.locator(".bubble")).to_have_count(1)
+    expect(page.get_by_label("Message", exact=True)).to_have_value("written offline")
+
+
 def test_t4_markdown_is_rendered_and_code_can_be_copied(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -267,6 +305,33 @@ def test_an_answer_that_is_selected_and_copied_has_no_words_of_buttons(
     lines = [line for line in copied.splitlines() if line]
     answer = ["Title", "one", "two", "print(1)"]
     assert lines == ["You said", "markdown, please", "The assistant answered", *answer]
+
+
+def test_a_copied_part_has_the_structure_of_an_answer_and_no_colours(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """It would be light on dark in a letter, of a chat in the dark."""
+    allowed = ["clipboard-read", "clipboard-write"]
+    page, seen = open_page(gateway, permissions=allowed, color_scheme="dark")
+    ask(page, "markdown, please")
+    finished(page)
+
+    def copied(selector: str) -> list[str]:
+        page.locator(selector).evaluate("(it) => getSelection().selectAllChildren(it)")
+        page.keyboard.press("Control+c")
+        return list(page.evaluate(COPIED))
+
+    html, plain = copied(".answer")
+    listed = "<ul><li><strong>one</strong></li><li>two</li></ul>"
+    assert html.replace("\n", "") == (
+        '<h2>The assistant answered</h2><div><div dir="auto"><h3>Title</h3>'
+        f"{listed}<div><pre><code><span>print</span>(<span>1</span>)</code></pre></div></div></div>"
+    )
+    assert plain.startswith("The assistant answered")
+    assert copied(".prose ul")[0].replace("\n", "") == listed
+    assert copied(".prose .tok-name") == ["<pre><code><span>print</span></code></pre>", "print"]
+    assert copied(".prose li >> nth=1") == ["two", "two"]
+    assert seen.problems == []
 
 
 def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
@@ -686,7 +751,11 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(
     expect(page.locator("#sessions-empty")).to_have_text("No results.")
     page.route("**/chat/sessions?q=*", lambda route: route.abort())
     page.locator("#session-search").fill("words that cannot be looked for")
-    expect(page.locator("#sessions-empty")).to_contain_text("The gateway cannot be reached.")
+    problem = page.get_by_role("status").filter(has_text="The gateway cannot be reached.")
+    expect(problem).to_be_visible()
+    page.locator("#session-search").fill("birds")
+    expect(row.filter(has_text="Birds").first).to_be_visible()  # by its title
+    expect(problem).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#session-search")).to_have_value("")
 
@@ -704,6 +773,49 @@ def test_a_pasted_picture_goes_with_the_message(open_page: OpenPage, gateway: Ga
     finished(page)
     expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
     assert seen.problems == []
+
+
+def test_a_picture_that_is_a_line_is_seen(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
+    line = io.BytesIO()
+    Image.new("RGB", (1, 8000), "red").save(line, "PNG")
+    picture = {"name": "line.png", "mimeType": "image/png", "buffer": line.getvalue()}
+    page.locator("#attach-file").set_input_files(picture)
+    expect(page.locator("#attachments img")).to_be_visible()
+    ask(page, "A picture")
+    finished(page)
+    box = page.locator(".bubble img.attached").bounding_box()
+    assert box is not None
+    assert box["width"] >= 16
+    assert box["height"] >= 16
+
+
+RESULT = """
+from channels_app.agent_sessions import results, sessions
+from channels_app.asgi.builtin_accounts import builtin_account
+from core.models import User
+ada = User.objects.get(username="ada")
+agent = sessions.open_session(user=ada, account=builtin_account("http"))
+results.put_text(session=agent, content="The **disk** is full.")
+"""
+
+
+def test_s3_a_result_of_an_agent_says_so_at_once_and_after_a_reload(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "Some markdown")
+    finished(page)
+    shell(gateway, RESULT)
+    finished(page, 2)
+    expect(page.locator("#announcer")).to_have_text("From an agent The disk is full.")
+    for _ in range(2):
+        result = page.get_by_role("article").last
+        expect(result.get_by_role("heading")).to_have_text("An agent sent this")
+        expect(result.locator(".from-agent")).to_have_text("From an agent")
+        expect(page.locator(".from-agent")).to_have_count(1)
+        page.reload()
+        finished(page, 2)
 
 
 def test_a_pasted_text_stays_a_text_and_is_not_cut(open_page: OpenPage, gateway: Gateway) -> None:
@@ -976,6 +1088,22 @@ def test_no_field_of_a_phone_is_so_small_that_an_iphone_enlarges_the_page(
         assert [each for each in found if each[1] < 16] == [], path
 
 
+# The HTML and the text on the clipboard, as Chromium gives them to a program.
+COPIED = """async () => {
+  const [item] = await navigator.clipboard.read({ unsanitized: ["text/html"] });
+  const texts = ["text/html", "text/plain"].map(async (type) => (await item.getType(type)).text());
+  return Promise.all(texts);
+}"""
+# Adds a table; returns how far it goes over its place.
+WIDE_TABLE = """(it) => {
+  const table = document.createElement("table");
+  const row = table.insertRow();
+  for (let cell = 0; cell < 16; cell++) row.insertCell().textContent = "some words";
+  it.append(table);
+  return table.offsetWidth - it.offsetWidth;
+}"""
+
+
 def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -992,6 +1120,24 @@ def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
     heights = "(it) => [it.scrollHeight, document.body.offsetHeight, innerHeight]"
     shown, sheet, window = page.locator("#log").evaluate(heights)
     assert sheet >= shown > window
+    # Paper cannot be scrolled to the side.
+    assert page.locator(".prose").evaluate(WIDE_TABLE) <= 0
+
+
+def test_at_400_percent_one_can_write_beside_files_and_choose_a_chat(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """A window of 1280 by 1024 pixels, as WCAG 1.4.10 has it."""
+    page, _ = open_page(gateway, viewport={"width": 320, "height": 256})
+    names = [f"a rather long name, number {number}.txt" for number in range(4)]
+    page.locator("#attach-file").set_input_files(
+        [{"name": name, "mimeType": "text/plain", "buffer": b"words"} for name in names]
+    )
+    expect(page.locator("#attachments li")).to_have_count(4)
+    for selector in ("#composer-text", "#send", "#attach"):
+        expect(page.locator(selector)).to_be_in_viewport(ratio=1)
+    page.locator("#open-sidebar").click()
+    assert page.locator(".chats").evaluate("(it) => it.clientHeight") >= 100
 
 
 def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(
@@ -1051,6 +1197,29 @@ def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gatew
     page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator("#welcome")).to_be_visible()
     expect(page.locator("#sessions-empty")).to_be_visible()
+
+
+def test_a_change_that_could_not_be_saved_is_neither_lost_nor_shown_as_saved(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown about okapis")
+    finished(page)
+    row = page.locator(".session", has_text="okapis")
+    page.route("**/chat/sessions/*", lambda route: route.abort(), times=1)
+    row.locator(".session-more").click()
+    title = page.get_by_label("Title", exact=True)
+    title.fill("A long title that nobody types twice")
+    title.press("Enter")
+    expect(page.locator("dialog .toast")).to_contain_text("The gateway cannot be reached.")
+    expect(title).to_have_value("A long title that nobody types twice")
+    title.press("Enter")
+    expect(title).to_be_hidden()
+    expect(page.locator("#title")).to_have_text("A long title that nobody types twice")
+    page.route("**/chat/settings", lambda route: route.abort(), times=1)
+    page.locator("[data-open-settings]").click()
+    page.get_by_label("Language").select_option("de")
+    expect(page.get_by_label("Language")).to_have_value("")
 
 
 def test_the_search_opens_the_chat_that_it_finds_by_keys(
@@ -1160,7 +1329,7 @@ def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
     remove.focus()
     come(page, held)
     held.pop().abort()
-    expect(page.locator("#attachments li")).to_have_count(1)
+    expect(page.get_by_role("button", name="Try again: land.md")).to_be_visible()
     expect(remove).to_be_focused()
 
 

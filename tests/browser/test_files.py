@@ -63,6 +63,36 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(
     assert seen.problems == []
 
 
+def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The file need not be chosen again; one that the gateway will never take is removed."""
+    page, _ = open_page(gateway)
+    page.route("**/files?*", lambda route: route.abort(), times=1)
+    page.locator("#attach-file").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
+    )
+    expect(page.locator("#toasts")).to_contain_text("a.txt could not be uploaded.")
+    ask(page, "Summarize the document")
+    expect(page.locator(".bubble")).to_have_count(0)
+    expect(page.locator("#toasts .toast")).to_have_count(2)  # why it is not sent
+    again = page.get_by_role("button", name="Try again: a.txt")
+    page.route("**/files?*", lambda route: route.fulfill(status=503, json={}), times=1)
+    again.click()
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    again.click()
+    expect(again).to_have_count(0)
+    page.get_by_role("button", name="Send").click()
+    finished(page)
+    expect(page.locator(".bubble .attached")).to_contain_text("a.txt")
+    page.route("**/files?*", lambda route: route.fulfill(status=413, json={}), times=1)
+    page.locator("#attach-file").set_input_files(
+        {"name": "b.txt", "mimeType": "text/plain", "buffer": b"words"}
+    )
+    expect(page.locator("#toasts")).to_contain_text("b.txt: The upload failed.")
+    expect(page.locator("#attachments li")).to_have_count(0)
+
+
 def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -75,6 +105,8 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     expect(bar).to_have_count(1)
     page.get_by_label("Message", exact=True).fill("hello")
     expect(page.locator("#send")).to_be_disabled()
+    page.keyboard.press("Enter")
+    expect(page.locator(".toast")).to_contain_text("The files are not uploaded yet.")
     held[0].continue_()
     expect(bar).to_have_count(0)
     expect(page.locator("#send")).to_be_enabled()

@@ -51,6 +51,7 @@ KNOWN = set(phrases.SENTENCES)
 # `phrases` lists whole, with their variable parts.
 LEFT = {
     "A browser",
+    "(The person stopped this answer here, and has seen no more of it.)",
     "Mac OS",
     "Samsung Internet",
     "endpoint must be an https address.",

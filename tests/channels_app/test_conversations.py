@@ -144,12 +144,16 @@ def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
     write(account, "/stop", "2")
     assert Delivery.objects.filter(run=run, state="pending").count() == 2
     Run.objects.update(state="succeeded")
+    answer = Message.objects.create(session=session, run=run, role="assistant", text=text)
     write(account, "/stop", "3")
     write(account, "/stop", "4")
     for row in Delivery.objects.order_by("id"):
         asyncio.run(outbound.deliver(row.pk))
     said = ["Stopping…", "There is nothing to stop."]
     assert PLATFORM.texts("c1") == [first.payload["text"], *said]
+    answer.refresh_from_db()
+    assert answer.shown == text
+    assert answer.text == f"{first.payload['text']}\n\n{outbound.NOT_SEEN}"
 
 
 def test_c9_stopping_is_left_out_where_stopped_comes_first(account: ChannelAccount) -> None:

@@ -57,6 +57,11 @@ export class Attachments {
     return !this.#items.every(isWhole);
   }
 
+  /** Why one could not be uploaded; "" where none failed. */
+  get problem() {
+    return this.#items.find((item) => item.problem)?.problem ?? "";
+  }
+
   get isEmpty() {
     return this.#items.length === 0;
   }
@@ -120,6 +125,7 @@ export class Attachments {
   }
 
   #upload(item) {
+    item.problem = "";
     const bar = el("progress", { max: 100, value: 0, "aria-label": filled(gettext("Uploading {name}"), item) });
     item.bar = bar;
     item.upload = uploading(item.file, item.name, (percent) => (bar.value = percent));
@@ -129,9 +135,12 @@ export class Attachments {
         item.upload = null;
         this.#draw();
       },
-      (error) => {
-        this.#remove(item);
-        if (error.message) this.on.failed(error.message);
+      ({ message, isPassing }) => {
+        item.upload = null;
+        item.problem = message;
+        if (isPassing) this.#draw();
+        else this.#remove(item);
+        if (message) this.on.failed(message);
       },
     );
   }
@@ -175,7 +184,18 @@ export class Attachments {
     });
     if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), item.button);
     const name = el("span.file-name", {}, textOf(item.name));
-    return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, item.button);
+    const state = item.upload ? item.bar : item.problem ? this.#again(item) : null;
+    return el("li.file", {}, icon(item.problem ? "warning" : "clip"), name, state, item.button);
+  }
+
+  #again(item) {
+    const onclick = () => {
+      this.#upload(item);
+      this.#draw();
+      focusBox(); // the button is gone
+    };
+    const label = filled(gettext("Try again: {name}"), item);
+    return el("button.button", { type: "button", "aria-label": label, onclick }, gettext("Try again"));
   }
 }
 
@@ -188,7 +208,8 @@ function isText(clipboard) {
   return clipboard.types.includes("text/html") && clipboard.getData("text/plain").trim() !== "";
 }
 
-/** An upload in progress: {done: the id, abort()}. The error's message is shown to the user. */
+/** An upload in progress: {done: the id, abort()}. The error: {message, isPassing}; the message is shown to the
+ * user, and the upload may be tried again where it is passing. */
 function uploading(file, name, onProgress) {
   const request = new XMLHttpRequest();
   const done = new Promise((resolve, reject) => {
@@ -197,16 +218,20 @@ function uploading(file, name, onProgress) {
     });
     request.addEventListener("load", () => {
       if (request.status === 201 && request.response?.id) resolve(request.response.id);
-      else reject(new Error(`${name}: ${request.response?.error ?? gettext("The upload failed.")}`));
+      else reject({ message: `${name}: ${request.response?.error ?? gettext("The upload failed.")}`, isPassing: isPassing(request.status) });
     });
-    request.addEventListener("error", () => reject(new Error(filled(gettext("{name} could not be uploaded."), { name }))));
-    request.addEventListener("abort", () => reject(new Error("")));
+    request.addEventListener("error", () => reject({ message: filled(gettext("{name} could not be uploaded."), { name }), isPassing: true }));
+    request.addEventListener("abort", () => reject({ message: "", isPassing: false }));
   });
   request.open("POST", `/files?name=${encodeURIComponent(name)}`);
   request.responseType = "json";
   request.setRequestHeader("Content-Type", "application/octet-stream");
   request.send(file);
   return { done, abort: () => request.abort() };
+}
+
+function isPassing(status) {
+  return status >= 500 || status === 429 || status === 408;
 }
 
 /** A data URL of at most LARGEST characters. Rejects what is no picture. */

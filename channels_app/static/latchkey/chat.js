@@ -29,6 +29,7 @@ const SOON = 300;
 const AGAIN = 1000;
 // After so many the gateway is not only starting anew.
 const REFUSALS = 3;
+const STOPPING = gettext("Stopping…");
 const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
 
 class Chat {
@@ -282,12 +283,28 @@ class Chat {
 
   /** Stop the answers that are being made here. */
   stop() {
-    for (const run of this.#openRuns()) {
-      run.stopping = true;
-      this.#sendStop(run);
-      run.note({ message: gettext("Stopping…") });
-      this.#turnOf(run)?.wait();
+    for (const turn of this.#waiting()) this.#stopWaiting(turn);
+    for (const run of this.#openRuns()) this.#stopRun(run);
+  }
+
+  #stopRun(run) {
+    run.stopping = true;
+    this.#sendStop(run);
+    run.note({ message: STOPPING });
+    this.#turnOf(run)?.wait();
+  }
+
+  /** Stop a message that has no run yet as soon as it has one; one that was not sent comes back into the box. */
+  #stopWaiting(turn) {
+    if (this.connection.isOpen || this.#sent.has(turn.clientId)) {
+      turn.isStopping = true;
+      turn.pending(STOPPING);
+      return;
     }
+    const { text, files } = this.outbox.remove(turn.clientId);
+    this.#drop(turn);
+    this.composer.keep(this.session, text, files);
+    this.#updateBusy();
   }
 
   #sendStop(run) {
@@ -459,6 +476,7 @@ class Chat {
     turn.bind(run);
     // A message sent twice (the first answer was lost): its run may be well on its way.
     if (this.#missed.delete(runId)) this.#resume(run);
+    if (turn.isStopping) this.#stopRun(run);
   }
 
   #drop(turn) {
@@ -591,6 +609,11 @@ class Chat {
     return [...this.#runs.values()].filter((run) => run.final === null);
   }
 
+  /** The turns whose messages the gateway has not accepted yet. */
+  #waiting() {
+    return this.#turns.filter((turn) => turn.clientId !== null);
+  }
+
   #turnOf(run) {
     return this.#turns.find((turn) => turn.run === run);
   }
@@ -600,7 +623,7 @@ class Chat {
   }
 
   #updateBusy() {
-    this.composer.setBusy(this.#openRuns().length > 0);
+    this.composer.setBusy(this.#openRuns().length > 0 || this.#waiting().length > 0);
     this.log.showWelcome(this.#turns.length === 0 && this.session === null);
   }
 
@@ -613,8 +636,7 @@ class Chat {
 
   #connectionState(state) {
     this.log.connection(state === "waiting" && this.#refusals >= REFUSALS ? "blocked" : state);
-    const waiting = this.#turns.filter((turn) => turn.clientId !== null);
-    for (const turn of waiting) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
+    for (const turn of this.#waiting()) if (!turn.isStopping) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
   }
 }
 

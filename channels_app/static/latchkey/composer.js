@@ -115,7 +115,11 @@ export class Composer {
 
   #submit() {
     const text = this.#text.value;
-    if ((text.trim() === "" && this.attachments.isEmpty) || this.attachments.isBusy) return;
+    if (this.attachments.isBusy) {
+      this.on.failed(this.attachments.problem || gettext("The files are not uploaded yet. Send the message in a moment."));
+      return;
+    }
+    if (text.trim() === "" && this.attachments.isEmpty) return;
     if (this.#isTooLong(text.length)) return;
     this.#text.value = "";
     const files = this.attachments.take();

@@ -65,6 +65,11 @@ export function setServerHtml(element, html) {
   element.innerHTML = policy ? policy.createHTML(html) : html;
 }
 
+/** What is in an element, as HTML. */
+export function htmlIn(element) {
+  return element.innerHTML;
+}
+
 /** Register the service worker; rejects where none may be. */
 export function registerServiceWorker() {
   const address = policy ? policy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;

@@ -1,6 +1,7 @@
 // The conversation on the page: turns in order, scrolled to the end while the user is there, the
 // welcome, the title, the state of the connection, and announcements for screen readers.
 
+import { copyPlainly } from "./copying.js";
 import { el, icon, scrolling } from "./dom.js";
 import { filled, gettext } from "./texts.js";
 import { greeting, shortTime } from "./time.js";
@@ -28,6 +29,7 @@ export class Log {
     const resized = new ResizeObserver(() => this.#following && this.toEnd());
     for (const node of [this.#list, this.#scroll]) resized.observe(node);
     for (const name of ["click", "focusin"]) this.#list.addEventListener(name, ({ target }) => this.#unfolded(target));
+    this.#list.addEventListener("copy", copyPlainly);
     for (const button of this.#welcome.querySelectorAll("[data-suggest]")) {
       button.addEventListener("click", () => suggest(button.dataset.suggest));
     }

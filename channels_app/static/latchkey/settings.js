@@ -43,6 +43,7 @@ export class Settings {
       await call("/chat/settings", { language: choice.value });
       location.reload();
     } catch (error) {
+      choice.value = [...choice.options].find((option) => option.defaultSelected)?.value ?? "";
       this.on.failed(error.message);
     }
   }

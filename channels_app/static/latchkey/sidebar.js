@@ -175,8 +175,10 @@ export class Sidebar {
     if (this.#hasOlder && !wanted) rows.push(el("li.group", {}, gettext("Older chats are found by the search.")));
     this.#list.replaceChildren(...rows);
     this.#stopAt((this.#list.querySelector("[aria-current]") ?? this.#list.querySelector("a"))?.parentElement);
-    this.#empty.hidden = found.length > 0;
-    this.#empty.textContent = this.#nothing(wanted);
+    // Titles are found at once; what is said in the chats is still looked for, or could not be.
+    this.#empty.hidden = found.length > 0 && !(wanted && (this.#asking || this.#problem));
+    const words = this.#nothing(wanted);
+    if (words !== this.#empty.textContent) this.#empty.textContent = words; // readers of screens say it each time
     if (focused >= 0) this.#focusAgain(before[focused].dataset.id, focused);
   }
 
@@ -244,11 +246,12 @@ export class Sidebar {
       dialog.close();
       this.#remove(session);
     };
-    form.onsubmit = (event) => {
+    const submit = async (event) => {
       event.preventDefault();
-      dialog.close();
-      this.#rename(session, input.value.trim());
+      const isSaved = await this.#rename(session, input.value.trim());
+      if (isSaved && form.onsubmit === submit) dialog.close(); // else it is of another chat by now
     };
+    form.onsubmit = submit;
     dialog.showModal();
     input.select();
   }
@@ -258,13 +261,15 @@ export class Sidebar {
     return sessions.filter((each) => !this.#removed.has(each.id));
   }
 
+  /** Give a chat a title; whether it has it now. */
   async #rename(session, title) {
-    if (!title || title === session.title) return;
-    if (!(await this.#post(session, { action: "rename", title }))) return;
+    if (!title || title === session.title) return true;
+    if (!(await this.#post(session, { action: "rename", title }))) return false;
     this.#isOutdated = true; // a list on its way may have the old title
     for (const each of [...this.#sessions, ...(this.#hits ?? [])]) if (each.id === session.id) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);
+    return true;
   }
 
   async #remove(session) {

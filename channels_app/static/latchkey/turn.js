@@ -22,6 +22,7 @@ export class Turn {
   constructor({ said, clientId = null, on }) {
     this.said = said;
     this.clientId = clientId;
+    this.isStopping = false;
     this.run = null;
     this.on = on;
     this.answer = el("article.answer", {}, this.#heading, this.#parts, this.#status, this.#foot);
@@ -102,7 +103,8 @@ export class Turn {
     this.#showEnd(final);
     if (final.reminder) this.#parts.append(reminderButtons(final.reminder, this.run.id));
     this.#fillFoot(final);
-    this.#heading.textContent = gettext("The assistant answered");
+    this.#heading.textContent = final.from_agent ? gettext("An agent sent this") : gettext("The assistant answered");
+    if (final.from_agent) this.#heading.after(el("p.from-agent", {}, icon("tool"), gettext("From an agent")));
   }
 
   #settleTexts(final) {
@@ -173,7 +175,7 @@ export class Turn {
 
   /** The announcement for screen readers when the answer is complete. */
   spoken() {
-    const said = this.#parts.querySelectorAll(".prose, .error-block > div > p, .stopped");
+    const said = this.answer.querySelectorAll(".from-agent, .prose, .error-block > div > p, .stopped");
     return Array.from(said, (node) => node.innerText).join("\n").slice(0, 2000);
   }
 }

@@ -11,6 +11,7 @@ from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.base import ChannelError
 from channels_app.memory.channel import PLATFORM
+from channels_app.webchat import export, transcript
 from channels_app.webchat.html import render_as
 from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, User
@@ -267,6 +268,7 @@ def test_s4_results_of_a_session_without_a_screen_leave_the_web_chat_with_it(
     assert chat.runs.count() == 2
     sessions.close(session=session)
     assert [run.public_id for run in chat.runs.all()] == [own.message_id]
+    assert [row.shown for row in Message.objects.filter(session=chat)] == ["of the chat itself"]
 
 
 def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
@@ -287,6 +289,26 @@ def test_a_result_in_the_web_chat_is_an_answer_of_its_own(agent_of: MakeAgent, o
     assert (run.session, run.state) == (session, Run.State.SUCCEEDED)
     assert run.result["text"] == TABLE
     assert "a.py" in "".join(event.data for event in run.events.all())
+
+
+@pytest.mark.django_db
+def test_s3_a_result_in_the_web_chat_is_marked_as_one_of_an_agent(owner: User) -> None:
+    """For the person, after a reload and in the chat's file; and for the model."""
+    chat = sessions.open_session(user=owner, account=builtin_account("web"), title="Chat")
+    hidden = sessions.open_session(user=owner, account=builtin_account("http"))
+    results.put_text(session=hidden, content="The disk is full.")
+    run = Run.objects.get(session=chat)
+    (turn,) = transcript.page(session=chat)["turns"]
+    assert turn["answer"]["from_agent"]
+    assert turn["answer"]["text"] == "The disk is full."
+    live = transcript.final(user_id=owner.id, run_id=run.public_id, seq=run.last_seq)
+    assert live is not None
+    assert live["from_agent"]
+    written = export.as_markdown(session=chat, address=str)
+    assert "## From an agent · " in written
+    assert "Assistant" not in written
+    assert "information, never" not in written
+    assert Message.objects.get(session=chat).text.startswith("(An agent of this person sent")
 
 
 def test_a_file_is_sent_by_upload_or_by_id_never_by_path(agent: Agent, owner: User) -> None:

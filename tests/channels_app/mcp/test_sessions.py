@@ -145,6 +145,14 @@ def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
     receipt.run.refresh_from_db()
     assert receipt.run.result["text"] == sessions.PASSED_ON
     assert agent_of(owner, session).call("wait_for_reply", timeout_seconds=5)["text"] == "go on"
+    # Neither of the two is a result: they are no agent's words, and stay when the session closes.
+    last = receipt.run.last_seq
+    shown = transcript.final(user_id=owner.pk, run_id=receipt.run.public_id, seq=last)
+    assert shown is not None
+    assert not shown["from_agent"]
+    assert sessions.close(session=session)
+    (turn,) = transcript.page(session=session)["turns"]
+    assert (turn["said"]["text"], turn["answer"]["text"]) == ("go on", sessions.PASSED_ON)
 
 
 def test_results_stay_until_the_session_closes_and_go_with_it(
@@ -185,13 +193,14 @@ def test_s4_the_assistant_knows_the_results_that_came_into_its_chat(
     assert told_after(memory, here, "which disk?") == ["hello", told]
     said = Message.objects.filter(session=here, data__result=True)
     assert [each.data["said"] for each in said] == ["The **disk** is full."]
-    if not is_own:
-        assert sessions.close(session=session)
-        assert told_after(memory, here, "and now?") == ["hello", "which disk?"]
     RunEvent.objects.all().delete()  # as those of old runs
     shown = str(transcript.page(session=here)["turns"])
     assert "<strong>disk</strong> is full" in shown
     assert "An agent" not in shown
+    if not is_own:
+        assert sessions.close(session=session)
+        assert told_after(memory, here, "and now?") == ["hello", "which disk?"]
+        assert "disk</strong>" not in str(transcript.page(session=here)["turns"])
 
 
 def told_after(account: ChannelAccount, here: ChatSession, text: str) -> list[str]:

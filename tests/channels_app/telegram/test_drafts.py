@@ -133,3 +133,24 @@ def test_c12_a_draft_that_fails_costs_no_answer(
     (message,) = local.api.shown(local.tokens["main"], 556)
     assert len(message.history) == 1
     assert not local.api.of("editMessageText")
+
+
+def test_c12_a_draft_for_a_topic_that_was_deleted_is_shown_in_the_chat(
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
+) -> None:
+    """As its answer is. The Bot API has drafts all the same, for all."""
+    local.api.with_drafts.add(local.tokens["main"])
+    answers(settings, tmp_path, ANSWER)
+    for method in ("sendMessageDraft", "sendMessage"):
+        local.api.fail(
+            method,
+            400,
+            "Bad Request: message thread not found",
+            times=999,
+            when=lambda params: bool(params.get("message_thread_id")),
+        )
+    local.say("go", user=556, thread=9)
+    until(lambda: local.texts(556) == [ANSWER])
+    assert local.api.drafts == {}
+    assert any(not each.get("message_thread_id") for each in drafts(local, 556))
+    assert not local.api.of("editMessageText")

@@ -257,6 +257,24 @@ def test_t2_lists_and_folded_parts_in_the_cell_of_a_table_are_shown_line_by_line
     folded = cell("<details><summary>b</summary>c</details>")
     assert "<td><strong>b</strong><br>\nc</td>" in render(folded)
     assert "use &lt;ul&gt; and &lt;li&gt;" in render("use <ul> and <li>")
+    nested = cell("<ul><li>b<ul><li>c</li><li>d</li></ul></li><li>e</li></ul>")
+    assert "<td>• b<br>\n• c<br>\n• d<br>\n• e</td>" in render(nested)
+    assert "<td>Pros: <br>\n• b</td>" in render(cell("Pros: <ul><li>b</li></ul>"))
+    assert "<strong>a <strong>b</strong> c</strong>" in render("<b>a <b>b</b> c</b>")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wrap it in <p>text</p>",
+        "wrap it in <p> and close it with </p>",
+        "<p> opens it, and </p> ends it",
+        "use <b> and </b> for bold",
+        "each is a <li>name</li>, the first a <summary>title</summary>",
+    ],
+)
+def test_t2_tags_that_a_sentence_speaks_of_are_shown_as_written(text: str) -> None:
+    assert render(text) == f"<p>{html.escape(text)}</p>\n"
 
 
 @pytest.mark.parametrize("text", ["[INFO]: started.log", "[^1]: notes.txt", "//e.org/%C3%A4"])

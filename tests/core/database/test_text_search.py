@@ -17,6 +17,8 @@ TEXTS = [
     "我今天去北京了",
     "C:\\path\\to 'file' \U0001f600 emoji",
     "short ab",
+    "İstanbul ve DİYARBAKIR, ısparta",
+    "Cafe\u0301 und Müller",
 ]
 FOUND = [
     ("tomato", 0),
@@ -25,7 +27,8 @@ FOUND = [
     ("москва", 1),
     ("СТОЛИЦА", 1),
     ("köln", 2),
-    ("GRÜSSE", None),
+    ("GRÜSSE", 2),
+    ("grüsse", 2),
     ("grüße", 2),
     ("100 %", 2),
     ('"ECHT"', 2),
@@ -41,6 +44,16 @@ FOUND = [
     ("'file'", 5),
     ("\U0001f600 e", 5),
     ("ab", 6),
+    ("istanbul", 7),
+    ("İSTANBUL", 7),
+    ("i\u0307stanbul", 7),
+    ("Istanbul", 7),
+    ("diyarbakır", 7),
+    ("ISPARTA", 7),
+    ("caf\xe9", 8),
+    ("CAFÉ UND", 8),
+    ("mu\u0308ller", 8),
+    ("muller", None),
     ("potatoes", None),
 ]
 
@@ -85,6 +98,15 @@ def test_the_same_words_find_the_same_however_they_are_looked_for(
         monkeypatch.setattr(text_search, "has_fts_table", lambda: False)
     monkeypatch.setattr(sessions, "SEARCHED", 0)  # the last messages are not read
     assert found() == expected
+
+
+def test_an_excerpt_begins_where_the_words_are_also_behind_letters_that_fold_to_two(
+    user: User, account: ChannelAccount
+) -> None:
+    chat = inbox.open_session(user=user, account=account)
+    Message.objects.create(session=chat, role="user", text="ßİ" * 60 + " go to İstanbul now")
+    [(_, _, excerpt)] = sessions.search(user=user, channel=account.channel, words="istanbul")
+    assert excerpt == "…go to İstanbul now"
 
 
 def indexed() -> set[int]:
@@ -239,4 +261,7 @@ def test_the_trigrams_of_words_cover_all_of_them() -> None:
     assert text_search.match("abc") == '"abc"'
     assert text_search.match("abcd") == '"abc" AND "bcd"'
     assert text_search.match("abcdef") == '"abc" AND "def"'
+    assert text_search.match("istanbul") == '"sta" AND "nbu" AND "bul"'
+    assert text_search.match("strasse") == '"str" AND "tra"'
+    assert text_search.match("ist") == ""
     assert text_search.match('a"bc') == '"a""b" AND """bc"'

@@ -68,12 +68,13 @@ test("inline marks", () => {
 test("tags that models write are styles and breaks", () => {
   assert.equal(inline("H<sub>2</sub>O <b>a <i>b</i></b> <code>c</code>"), "H<sub>2</>O <strong>a <em>b</></> <code>c</>");
   assert.deepEqual(parseInline("a<br>b<br />\nc").map((piece) => piece.type), ["text", "br", "text", "br", "text"]);
+  assert.equal(inline("<summary> More </summary>"), "<strong> More </>");
   assert.equal(inline("<details>\n<summary>More</summary>\nb\n</details>"), "<strong>More</>\nb\n");
   assert.equal(parseBlocks("> [!WARNING]\n> Hot")[0].blocks[0].text, "**Warning:**\nHot");
 });
 
 test("what is no mark stays as it is", () => {
-  for (const text of ["<b>open", "<details> here", "List<String>", "<b onclick=x>y</b>", "2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!", "the __init__.py file", "call __init__ and __new__", "obj.__dict__[0]", "f.__x__", "can`t and won`t"]) {
+  for (const text of ["<b>open", "use <b> and </b> here", "<details> here", "List<String>", "<b onclick=x>y</b>", "2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!", "the __init__.py file", "call __init__ and __new__", "obj.__dict__[0]", "f.__x__", "can`t and won`t"]) {
     assert.equal(inline(text), text);
   }
 });
