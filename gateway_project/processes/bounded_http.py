@@ -60,7 +60,7 @@ class CloseDelimited(LateClose):
     connection ends a body whose length is not known, as of a stream.
     """
 
-    is_chunked = False
+    is_chunked: bool | None = None  # not known before the head
 
     def __init__(self, protocol: "BoundedHttpProtocol") -> None:
         super().__init__(protocol)
@@ -69,12 +69,12 @@ class CloseDelimited(LateClose):
 
     def write_without_chunks(self, data: bytes) -> None:
         """Write what uvicorn does: first the head, then a chunk, or the last one, at a time."""
-        if self.is_chunked:
+        if self.is_chunked is None:
+            self.is_chunked = CHUNKED in data
+            data = data.replace(CHUNKED, b"", 1)
+        elif self.is_chunked:
             size, _, rest = data.partition(b"\r\n")
             data = rest[: int(size or b"0", 16)]
-        elif CHUNKED in data.partition(b"\r\n\r\n")[0]:
-            self.is_chunked = True
-            data = data.replace(CHUNKED, b"", 1)
         self._protocol.transport.write(data)
 
 

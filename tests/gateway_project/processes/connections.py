@@ -24,6 +24,7 @@ BUFFER_BYTES = 2**20
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 CHUNKED = "Transfer-Encoding: chunked"
 LARGE = b"a" * 4 * 2**20
+NO_HEAD = b"\r\ntransfer-encoding: chunked\r\n\r\nin a body"
 PIECES = (b"data: one\n\n", b"", b"0\r\n\r\n", b"a\r\n" * 9, b"data: [DONE]\n\n")
 
 
@@ -44,7 +45,7 @@ class Site:
     ``/held`` waits for ``release`` before its answer, ``/begun`` in it, ``/unread`` before it
     reads; ``/early`` reads nothing, nor does ``/eager``, which waits in its answer; ``/large``
     answers more than buffers take, and closes; ``/broken`` fails in its answer; ``/stream`` is a
-    body in pieces, without its length.
+    body in pieces, without its length; ``/head`` is NO_HEAD.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class Site:
         if path == "/stream":
             await self.stream(send)
             return
-        body = LARGE if path == "/large" else f"{path} {size}".encode()
+        body = {"/large": LARGE, "/head": NO_HEAD}.get(path, f"{path} {size}".encode())
         fields = [(b"content-length", b"%d" % len(body))]
         fields += [(b"connection", b"close")] if path == "/large" else []
         await send({"type": "http.response.start", "status": 200, "headers": fields})

@@ -13,6 +13,7 @@ from gateway_project.processes.bounded_http import IDLE_SECONDS, BoundedHttpProt
 from tests.gateway_project.processes.connections import (
     CHUNKED,
     LARGE,
+    NO_HEAD,
     PIECES,
     Server,
     padded,
@@ -555,3 +556,12 @@ async def test_a_client_of_http_1_0_gets_a_body_of_known_length_as_it_is(server:
     await old.send(b"a")
     assert (await old.statuses(), await old.bodies()) == ([200], ["/ 1"])
     assert old.is_closed()
+
+
+async def test_a_body_that_looks_like_a_head_reaches_a_client_of_http_1_0_as_it_is(
+    server: Server,
+) -> None:
+    """As a file that is the record of another answer; nginx asks by HTTP/1.0 as it comes."""
+    old = await server.connect()
+    await old.send(request("/head").replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert (await old.read()).endswith(b"\r\n\r\n" + NO_HEAD)
