@@ -38,8 +38,8 @@ MOST_HITS = 2000
 # With fewer messages, reading them is as quick.
 NEEDED_FROM = 50_000
 ALIKE = str.maketrans("ςı", "σi")
-# Of folded words: neither an i nor two s, and long enough for the index.
-OF_ONE_SPELLING = re.compile(r"(?:[^is]|(?<!s)s(?!s)){3,}")
+# Of folded words: no i, no s that may be half of an ß, and long enough for the index.
+OF_ONE_SPELLING = re.compile(r"(?:[^is]|(?<=[^s])s(?=[^s])){3,}")
 # In order of preference; none means the database's own.
 COLLATIONS = ("und-x-icu", "C.utf8")
 INDEX = "core_message_words"

@@ -19,6 +19,7 @@ TEXTS = [
     "short ab",
     "İstanbul ve DİYARBAKIR, ısparta",
     "Cafe\u0301 und Müller",
+    "Die Hauptstraße ist weiß",
 ]
 FOUND = [
     ("tomato", 0),
@@ -54,6 +55,13 @@ FOUND = [
     ("CAFÉ UND", 8),
     ("mu\u0308ller", 8),
     ("muller", None),
+    ("hauptstras", 9),
+    ("se ist", 9),
+    ("ptstras", 9),
+    ("trasse i", 9),
+    ("HAUPTSTRASSE", 9),
+    ("weiss", 9),
+    ("weis", 9),
     ("potatoes", None),
 ]
 
@@ -262,6 +270,7 @@ def test_the_trigrams_of_words_cover_all_of_them() -> None:
     assert text_search.match("abcd") == '"abc" AND "bcd"'
     assert text_search.match("abcdef") == '"abc" AND "def"'
     assert text_search.match("istanbul") == '"sta" AND "nbu" AND "bul"'
-    assert text_search.match("strasse") == '"str" AND "tra"'
+    assert text_search.match("hauptstrasse") == '"hau" AND "pts" AND "tra"'
+    assert text_search.match("stras") == '"tra"'
     assert text_search.match("ist") == ""
     assert text_search.match('a"bc') == '"a""b" AND """bc"'
