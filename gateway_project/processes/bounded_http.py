@@ -55,27 +55,24 @@ class LateClose:
             self._protocol.transport.close()
 
 
-class CloseDelimited(LateClose):
-    """That of a client of HTTP/1.0, which knows no chunks (RFC 9112, 6.1): the close of the
+class WithoutChunks:
+    """The writing to a client of HTTP/1.0, which knows no chunks (RFC 9112, 6.1): the close of the
     connection ends a body whose length is not known, as of a stream.
     """
 
-    is_chunked: bool | None = None  # not known before the head
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._is_chunked: bool | None = None  # not known before the head
 
-    def __init__(self, protocol: "BoundedHttpProtocol") -> None:
-        super().__init__(protocol)
-        self.write = self.write_without_chunks
-        protocol.cycle.waiting_for_100_continue = False
-
-    def write_without_chunks(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> None:
         """Write what uvicorn does: first the head, then a chunk, or the last one, at a time."""
-        if self.is_chunked is None:
-            self.is_chunked = CHUNKED in data
+        if self._is_chunked is None:
+            self._is_chunked = CHUNKED in data
             data = data.replace(CHUNKED, b"", 1)
-        elif self.is_chunked:
+        elif self._is_chunked:
             size, _, rest = data.partition(b"\r\n")
             data = rest[: int(size or b"0", 16)]
-        self._protocol.transport.write(data)
+        self._write(data)
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -167,8 +164,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
         if not is_handshake:
-            is_old = self.parser.get_http_version() == "1.0"
-            self.cycle.transport = (CloseDelimited if is_old else LateClose)(self)  # type: ignore[assignment]  # what it calls
+            late = LateClose(self)
+            self.cycle.transport = late  # type: ignore[assignment]  # what it calls
+            if self.parser.get_http_version() == "1.0":
+                late.write = WithoutChunks(self.transport.write)
+                self.cycle.waiting_for_100_continue = False
 
     def on_body(self, body: bytes) -> None:
         self.pending_bytes = 0

@@ -547,6 +547,21 @@ async def test_a_client_of_http_1_0_gets_no_chunks(server: Server) -> None:
     assert new.received.endswith(b"\r\n0\r\n\r\n")
 
 
+async def test_an_ended_connection_of_http_1_0_is_freed_at_once(server: Server) -> None:
+    """Each of its requests has one; the garbage collector would have them to look through."""
+    client = await server.connect()
+    (connection,) = [weakref.ref(each) for each in server.state.connections]
+    gc.disable()
+    try:
+        await client.send(request("/stream").replace(b"HTTP/1.1", b"HTTP/1.0"))
+        assert await client.statuses() == [200]
+        assert client.is_closed()
+        await server.wait(MOMENT)
+        assert connection() is None
+    finally:
+        gc.enable()
+
+
 async def test_a_client_of_http_1_0_gets_a_body_of_known_length_as_it_is(server: Server) -> None:
     """Its expectation of a 100 is ignored (RFC 9110, 10.1.1), since it knows no such status."""
     old = await server.connect()
