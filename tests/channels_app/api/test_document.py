@@ -150,6 +150,13 @@ def test_every_refusal_that_an_operation_can_give_is_documented(document: dict[s
             assert response["description"].endswith("."), (path, method, status)
 
 
+@pytest.mark.parametrize("path", ["/inbound", "/v1/chat/completions", "/v1/messages"])
+def test_the_status_of_a_stopped_answer_is_in_the_document(
+    path: str, document: dict[str, Any]
+) -> None:
+    assert "409" in operations(document)[path, "post"]["responses"]
+
+
 async def asked(method: str, path: str, key: str = "") -> httpx.Response:
     """Send one request to the whole application, in this process."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
