@@ -4,14 +4,18 @@ import io
 import os
 import sys
 import time
+from pathlib import Path
 
 STARTED = "GATEWAY_UP_STARTED"
 
 
 def settle() -> None:
     """Let a terminal of another encoding than UTF-8 get an escape for what it cannot show, as in
-    the name of an unknown sender: an error would end the command, or the gateway.
+    the name of an unknown sender: an error would end the command, or the gateway. An output that is
+    closed (`>&-`) takes everything.
     """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as we run
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -147,6 +147,20 @@ def test_a_command_whose_reader_has_gone_ends_quietly(
     assert (done.returncode, done.stderr) == (command_line.UNREAD, b"")
 
 
+def test_a_command_without_an_output_runs(tmp_path: Path) -> None:
+    """As one of cron that ends in `>&-`: a traceback came after its work."""
+    env = command_env(GATEWAY_HOME=str(tmp_path), DJANGO_SETTINGS_MODULE="gateway_project.settings")
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "manage.py", "help"],
+        stderr=subprocess.PIPE,
+        env=env,
+        cwd=home.BASE_DIR,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
