@@ -27,8 +27,8 @@ MAX_PIPELINED = 32
 # is a reset, which discards the answer. After the limits of a head; a body has HEAD_SECONDS.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1024 * 1024
-# Clients and proxies reuse an idle connection for 60 s at most (httpx and Node's agents for 5 s):
-# one that ends in the same moment is a request without an answer.
+# Most clients and proxies reuse an idle connection for 60 s at most (httpx and Node's agents for
+# 5 s, but Go's client for 90 s): one that ends in the same moment is a request without an answer.
 IDLE_SECONDS = 75
 CHUNKED = b"\r\ntransfer-encoding: chunked"  # as uvicorn writes it, last in a head
 
