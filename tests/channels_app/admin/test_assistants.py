@@ -155,12 +155,10 @@ def test_an_old_page_that_changes_rows_of_another_tab_is_told_so(
     assert pirate.bindings.get().user == ann
 
 
-def test_an_old_page_is_stored_although_what_a_row_names_is_gone(
+def test_an_old_page_is_stored_when_a_model_an_account_or_a_person_of_its_rows_was_deleted(
     browser: Client, pirate: Assistant, model: LanguageModel, other: LanguageModel, ann: User
 ) -> None:
-    """A model, an account or a person that was deleted takes its rows with it: *Select a valid
-    choice* stood beside rows that nobody had changed.
-    """
+    """Their rows go with them: *Select a valid choice* stood beside rows that were not changed."""
     account = ChannelAccount.objects.create(channel="memory", name="gone")
     AssistantModel.objects.create(assistant=pirate, model=other, position=2)
     AssistantBinding.objects.create(assistant=pirate, account=account)
