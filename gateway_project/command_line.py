@@ -31,7 +31,8 @@ def main() -> None:
         try:
             run()
         finally:
-            sys.stdout.flush()
+            if sys.__stdout__ is not None:  # None: it was closed before the start
+                sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
         sys.exit(UNREAD)

@@ -147,6 +147,17 @@ def test_a_command_whose_reader_has_gone_ends_quietly(
     assert (done.returncode, done.stderr) == (command_line.UNREAD, b"")
 
 
+def test_a_command_that_says_nothing_needs_no_output(tmp_path: Path) -> None:
+    """As a scheduler starts one whose output is closed."""
+    env = command_env(GATEWAY_HOME=str(tmp_path), DJANGO_SETTINGS_MODULE="gateway_project.settings")
+    command = [sys.executable, "manage.py", "shell", "-v0", "-c", "pass"]
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    done = subprocess.run(
+        closed, stderr=subprocess.PIPE, env=env, cwd=home.BASE_DIR, timeout=200, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
