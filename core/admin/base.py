@@ -192,11 +192,28 @@ class RowsFormSet(_FormSet):
 
     def clean(self) -> None:
         super().clean()
-        old = self.old_forms()
-        for form in old:
-            form.errors.pop("id", None)  # of a field that is not seen
-        if any({*form.changed_data} - {"id"} for form in old):
+        changed = False
+        for form in self.old_forms():
+            if is_changed(form):
+                changed = True
+                form.errors.pop("id", None)  # of a field that is not seen
+            else:
+                form.errors.clear()  # also of what it names, such as an account that is gone, too
+        if changed:
             raise ValidationError(CHANGED_ELSEWHERE)
+
+
+def is_changed(form: Any) -> bool:
+    """Return whether the page changes a row. The values are compared as they were sent: Django
+    takes a choice that is gone for a change.
+    """
+    for name in {*form.changed_data} - {"id"}:
+        field = form[name]
+        hidden = field.field.hidden_widget()
+        was = hidden.value_from_datadict(form.data, form.files, field.html_initial_name)
+        if field.data != was:
+            return True
+    return False
 
 
 class ThemedInline(_TabularInline[M, P], Generic[M, P]):

@@ -7,14 +7,27 @@ from decimal import Decimal
 from typing import Any
 
 from django.apps import apps
-from django.core.management.color import no_style
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
-from django.db.models import JSONField, Model, QuerySet
+from django.db.models import JSONField, Max, Model, QuerySet
 from django.db.models.sql import InsertQuery
 
 from core.database.transactions import allow_idle_transaction, atomic_write
 
 AT_ONCE = 500
+LAST_NUMBER = {  # of a table and its column; as in `continue_numbers`
+    "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = %(table)s",
+    "postgresql": "SELECT pg_sequence_last_value("
+    "pg_get_serial_sequence(quote_ident(%(table)s), %(column)s)::regclass)",
+}
+SET_LAST_NUMBER = {
+    "sqlite": (
+        "DELETE FROM sqlite_sequence WHERE name = %(table)s",
+        "INSERT INTO sqlite_sequence (name, seq) VALUES (%(table)s, %(last)s)",
+    ),
+    "postgresql": (
+        "SELECT setval(pg_get_serial_sequence(quote_ident(%(table)s), %(column)s), %(last)s)",
+    ),
+}
 
 
 class MoveError(Exception):
@@ -42,9 +55,8 @@ def copy_all(source: str) -> dict[str, int]:
                 raise MoveError(f"The rows of {table} cannot be copied: {error}") from error
             if digest(model, source) != digest(model, DEFAULT_DB_ALIAS):
                 raise MoveError(f"The rows of {table} are others than those of the old database.")
-        with connection.cursor() as cursor:
-            for statement in connection.ops.sequence_reset_sql(no_style(), stored()):
-                cursor.execute(statement)
+        for model in stored():
+            continue_numbers(model, source)
     return copied
 
 
@@ -131,6 +143,26 @@ def comparable(value: Any) -> Any:
 def as_text(value: Any) -> str:
     """Return a value that JSON has not, in a form that both databases share."""
     return value.hex() if isinstance(value, bytes | memoryview) else str(value)
+
+
+def continue_numbers(model: type[Model], source: str) -> None:
+    """Give new rows no number that one of ``source`` has had: bindings and budgets of an API key,
+    and the audit, may still name a row that is gone.
+    """
+    field = model._meta.auto_field
+    if field is None:
+        return
+    named = {"table": model._meta.db_table, "column": field.column}
+    with connections[source].cursor() as cursor:
+        cursor.execute(LAST_NUMBER[connections[source].vendor], named)
+        [given] = cursor.fetchone() or [None]
+    here = QuerySet[Model](model, using=DEFAULT_DB_ALIAS).aggregate(most=Max("pk"))["most"]
+    last = max(given or 0, here or 0)
+    if last == 0:
+        return
+    with connection.cursor() as cursor:
+        for statement in SET_LAST_NUMBER[connection.vendor]:
+            cursor.execute(statement, {**named, "last": last})
 
 
 def is_used(source: str) -> bool:

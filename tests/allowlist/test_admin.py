@@ -791,6 +791,14 @@ def test_an_old_page_of_a_person_takes_back_no_end_of_an_identity(
     answer = owner_client.post(address, {**sent, "identities-0-value": "43"})
     assert "These rows were changed elsewhere" in answer.content.decode()
     assert not person.identities.exists()
+    # The sender was given to another person.
+    other = User.objects.create(username="other")
+    other.identities.create(kind="im", channel="telegram", account=telegram, value="41")
+    assert owner_client.post(address, {**sent, "display_name": "Zoe"}).status_code == 302
+    person.refresh_from_db()
+    assert (person.display_name, person.identities.count()) == ("Zoe", 0)
+    telegram.delete()
+    assert owner_client.post(address, {**sent, "display_name": "Yves"}).status_code == 302
 
 
 @pytest.mark.parametrize("by_identity", [False, True])

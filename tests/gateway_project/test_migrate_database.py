@@ -27,6 +27,12 @@ for number in range(700):
     data = {"n": number, "b": 1.0, "a": "é"}
     audit.record(actor="test", action="row", data=data, now=timezone.now())
 """
+# The number of a new person, who is deleted.
+NUMBER = """
+from core.models import User
+print(number := User.objects.create(username="new").pk)
+User.objects.filter(pk=number).delete()
+"""
 # Workers are known for half a minute after their end.
 FORGET = "from core.models import WorkerHeartbeat as W; W.objects.all().delete()"
 
@@ -70,6 +76,7 @@ def test_x52_an_installation_moves_to_postgresql_and_back(
     assert ada.say("Where is the aardvark?").status == 200
     with pytest.raises(AssertionError, match=r"stop the gateway first|another gateway"):
         start(urls[1]).manage("migrate_database", "--from", urls[0])
+    number = int(old.manage("shell", "-v0", "-c", NUMBER))
     for source, target in pairwise(urls):
         old.stop()
         old.manage("shell", "-v0", "-c", FORGET)
@@ -79,6 +86,7 @@ def test_x52_an_installation_moves_to_postgresql_and_back(
         assert rows(new) == rows(old)
         with pytest.raises(AssertionError, match="is in use"):
             new.manage("migrate_database", "--from", source)
+        assert int(new.manage("shell", "-v0", "-c", NUMBER)) == (number := number + 1)
         assert "intact" in new.manage("audit_verify")
         new.start()
         client = Client(new, ada.token)

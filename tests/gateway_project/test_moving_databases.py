@@ -14,8 +14,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from allowlist import audit
-from allowlist.models import AuditEntry
+from allowlist import audit, keys
+from allowlist.models import ApiKey, AuditEntry
 from core.conversations import runs
 from core.database import moves
 from core.models import ChannelAccount, Skill, User
@@ -105,6 +105,22 @@ def test_x52_every_row_is_copied_and_the_audit_is_whole(old: str, new: Path) -> 
     assert audit.check().broken is None
     with using(old, new):
         assert numbers() == before
+
+
+def test_x52_no_new_row_gets_the_number_of_a_deleted_one(old: str, new: Path) -> None:
+    """[X52] A new API key had the assistants and budgets of a deleted one, which name its number.
+    Also where all rows of a table were deleted.
+    """
+    with using(old, new):
+        person = User.objects.create(username="deleted").pk
+        User.objects.filter(pk=person).delete()
+        key = ApiKey.objects.order_by("pk").last()
+        assert key is not None
+        ApiKey.objects.all().delete()
+    move(old)
+    assert User.objects.create(username="new").pk == person + 1
+    user = User.objects.get(username="boss")
+    assert keys.create(name="new", user=user, scopes=["chat"])[0].pk == key.pk + 1
 
 
 def test_x52_a_broken_audit_is_moved_and_named(old: str, new: Path) -> None:

@@ -18,6 +18,7 @@ from channels_app.admin.language_models.assistant_inlines import (
     BindingInline,
     ChainFormSet,
     ChainInline,
+    WholeFormSet,
     is_usable,
 )
 from core.admin.base import ExtraContext, annotated, badge, visible_line
@@ -180,6 +181,10 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: Any) -> None:
         """Write the chain and the bindings as a whole, and record them."""
+        if isinstance(formset, WholeFormSet):
+            formset.new_objects = formset.changed_objects = formset.deleted_objects = []
+            if formset.is_old:
+                return
         if isinstance(formset, ChainFormSet):
             self.save_chain(request, form.instance, formset)
         elif isinstance(formset, BindingFormSet):
@@ -195,8 +200,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
             if not is_usable(model):
                 words = f"{visible_line(str(model))} is disabled: it is skipped."
                 messages.warning(request, words)
-        formset.new_objects = formset.changed_objects = formset.deleted_objects = []
-        if formset.is_old or [each.pk for each in before] == [each.pk for each in wanted]:
+        if [each.pk for each in before] == [each.pk for each in wanted]:
             return
         row.chain.all().delete()
         AssistantModel.objects.bulk_create(
@@ -222,8 +226,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         ]
         before = sorted(map(why.describe, row.bindings.select_related("account", "user")))
         after = sorted(map(why.describe, made))
-        formset.new_objects = formset.changed_objects = formset.deleted_objects = []
-        if formset.is_old or before == after:
+        if before == after:
             return
         row.bindings.all().delete()
         AssistantBinding.objects.bulk_create(made)

@@ -1,6 +1,7 @@
 """``manage.py update``: bring a newer version in, or keep the old one."""
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,5 +63,7 @@ class Command(BaseCommand):
             self.say(f"  {subject}")
 
     def say(self, text: str) -> None:
-        self.stdout.write(text)
-        self.stdout.flush()
+        """Print a line; an update goes on when its reader has gone."""
+        with suppress(BrokenPipeError):
+            self.stdout.write(text)
+            self.stdout.flush()

@@ -155,6 +155,27 @@ def test_an_old_page_that_changes_rows_of_another_tab_is_told_so(
     assert pirate.bindings.get().user == ann
 
 
+def test_an_old_page_is_stored_when_a_model_an_account_or_a_person_of_its_rows_was_deleted(
+    browser: Client, pirate: Assistant, model: LanguageModel, other: LanguageModel, ann: User
+) -> None:
+    """Their rows go with them: *Select a valid choice* stood beside rows that were not changed."""
+    account = ChannelAccount.objects.create(channel="memory", name="gone")
+    AssistantModel.objects.create(assistant=pirate, model=other, position=2)
+    AssistantBinding.objects.create(assistant=pirate, account=account)
+    AssistantBinding.objects.create(assistant=pirate, user=ann)
+    sent, address = opened(browser, pirate), page(Assistant, pirate.pk)
+    other.delete()
+    account.delete()
+    ann.delete()
+    LanguageModel.objects.filter(pk=model.pk).update(enabled=False)
+    answer = browser.post(address, {**sent, "name": "Captain"})
+    assert answer.status_code == 302, errors_of(answer)
+    pirate.refresh_from_db()
+    assert pirate.name == "Captain"
+    assert [each.model for each in pirate.chain.all()] == [model]
+    assert not pirate.bindings.exists()
+
+
 def picture(kind: str = "PNG", size: tuple[int, int] = (300, 200), mode: str = "RGB") -> bytes:
     """Return a picture's bytes."""
     out = io.BytesIO()

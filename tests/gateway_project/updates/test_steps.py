@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.core.management.base import OutputWrapper
 from django.db import connection, connections
 
 from core.conversations import runs
@@ -53,6 +54,21 @@ def test_x15_the_changes_that_would_come(small: Small) -> None:
     small.commit("First", NEWER)
     small.commit("Second", {"manage.py": "# newer\n"})
     assert update("--check") == "Version 0.2.0:\n  Second\n  First\n"
+    assert small.is_old()
+
+
+def test_x15_an_update_goes_on_when_its_reader_has_gone(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X15] As of ``| head``: it ended with “Broken pipe” when the new code was in place, and
+    nothing looked whether the gateway works.
+    """
+
+    def unread(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(OutputWrapper, "write", unread)
+    update("--check")
     assert small.is_old()
 
 
