@@ -143,9 +143,10 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
             assert runs.next_in_turn(most=5), "as where all places are taken"
         jobs.claim_next()
     for each in asked:
-        # "Is there one?" is answered by the first row that comes, as nearly all rows fit.
-        is_bounded = each.sql.endswith("LIMIT 1")
-        if found := each.read_whole(by_choice=not is_bounded):
+        # "Is there one?" is answered by the first row that comes, as nearly all rows fit. There are
+        # few sums of usage, which PostgreSQL knows once it has looked by itself.
+        is_choice = not each.sql.endswith("LIMIT 1") and '"core_usageday"' not in each.sql
+        if found := each.read_whole(by_choice=is_choice):
             slow.setdefault(each.sql, [*found, "a turn"])
     for address, table in KNOWN.items():
         slow = {sql: found for sql, found in slow.items() if {*found} != {address, table}}
