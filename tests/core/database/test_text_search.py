@@ -1,5 +1,7 @@
 """Search in the messages of one person: the same words find the same, with and without an index."""
 
+from functools import partial
+
 import pytest
 from django.db import ProgrammingError, connection
 
@@ -19,6 +21,7 @@ TEXTS = [
     "short ab",
     "İstanbul ve DİYARBAKIR, ısparta",
     "Cafe\u0301 und Müller",
+    "Ein Maßkrug",
 ]
 FOUND = [
     ("tomato", 0),
@@ -54,6 +57,9 @@ FOUND = [
     ("CAFÉ UND", 8),
     ("mu\u0308ller", 8),
     ("muller", None),
+    ("mas", 9),
+    ("skrug", 9),
+    ("maSSkrug", 9),
     ("potatoes", None),
 ]
 
@@ -107,6 +113,27 @@ def test_an_excerpt_begins_where_the_words_are_also_behind_letters_that_fold_to_
     Message.objects.create(session=chat, role="user", text="ßİ" * 60 + " go to İstanbul now")
     [(_, _, excerpt)] = sessions.search(user=user, channel=account.channel, words="istanbul")
     assert excerpt == "…go to İstanbul now"
+
+
+def test_what_only_the_model_is_told_is_not_found_nor_shown(
+    state: str,
+    chats: list[ChatSession],
+    user: User,
+    account: ChannelAccount,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Message.objects.create(session=chats[0], role="assistant", text="A plum tree")
+    told.tell_model("(A note of the gateway)\n\nA plum tree")
+    told.save()
+    if state == "indexed":
+        text_search.catch_up()
+    else:
+        monkeypatch.setattr(text_search, "has_fts_table", lambda: False)
+    for newest in (sessions.SEARCHED, 0):
+        monkeypatch.setattr(sessions, "SEARCHED", newest)
+        search = partial(sessions.search, user=user, channel=account.channel)
+        assert search(words="gateway") == []
+        assert [excerpt for _, _, excerpt in search(words="plum")] == ["A plum tree"]
 
 
 def indexed() -> set[int]:
@@ -262,6 +289,6 @@ def test_the_trigrams_of_words_cover_all_of_them() -> None:
     assert text_search.match("abcd") == '"abc" AND "bcd"'
     assert text_search.match("abcdef") == '"abc" AND "def"'
     assert text_search.match("istanbul") == '"sta" AND "nbu" AND "bul"'
-    assert text_search.match("strasse") == '"str" AND "tra"'
+    assert text_search.match("strasse") == '"tra"'
     assert text_search.match("ist") == ""
     assert text_search.match('a"bc') == '"a""b" AND """bc"'
