@@ -115,7 +115,7 @@ def test_an_excerpt_begins_where_the_words_are_also_behind_letters_that_fold_to_
     assert excerpt == "…go to İstanbul now"
 
 
-def test_what_only_the_model_is_told_is_not_found_nor_shown(
+def test_words_that_only_the_model_is_told_are_neither_found_nor_shown(
     state: str,
     chats: list[ChatSession],
     user: User,
