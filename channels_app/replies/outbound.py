@@ -136,9 +136,12 @@ def stop_rest(session: ChatSession) -> int:
     """Send no more of a session's answers that are written; return how many messages are left out.
     The model is told what its person has seen. Inside a transaction.
     """
-    rest = outbox.rest_of_answers(session)
-    texts = rest.filter(payload__has_key="text", payload__kind__isnull=True)
-    first_left_out = dict(texts.order_by("-block_index").values_list("run_id", "block_index"))
+    rest = outbox.rest_of_answers(session).filter(doubt_chat="")  # those in doubt are still sent
+    first_left_out = {
+        row.run_id: row.block_index
+        for row in rest.select_for_update(of=("self",)).order_by("-block_index")
+        if "text" in row.payload and "kind" not in row.payload
+    }
     count = outbox.take_back(rest)
     for run_id, index in first_left_out.items():
         sent = Delivery.objects.filter(run_id=run_id, block_index__lt=index)

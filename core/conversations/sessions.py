@@ -45,7 +45,7 @@ def search(
     found = [each for each in titles if each in hits or text_search.is_in(titles[each], words)]
     rows = list(mine.filter(id__in=found[:limit]))
     shown = Message.objects.filter(id__in=[hits[row.id] for row in rows if row.id in hits])
-    said = {row.session_id: excerpt(row.text, words) for row in shown}
+    said = {row.session_id: excerpt(row.shown, words) for row in shown}
     busy = at_work(rows)
     return [(each, each.id in busy, said.get(each.id, "")) for each in rows]
 

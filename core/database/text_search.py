@@ -38,7 +38,7 @@ MOST_HITS = 2000
 # With fewer messages, reading them is as quick.
 NEEDED_FROM = 50_000
 ALIKE = str.maketrans("ςı", "σi")
-# Of folded words: no i, no s that may be half of an ß, and long enough for the index.
+# Of folded words: neither an i, nor an s that may be of an ß, and long enough for the index.
 OF_ONE_SPELLING = re.compile(r"(?:[^is]|(?<=[^s])s(?=[^s])){3,}")
 # In order of preference; none means the database's own.
 COLLATIONS = ("und-x-icu", "C.utf8")
@@ -75,7 +75,7 @@ TABLES = (
 NEWEST = """
     SELECT chat.id, (
         SELECT said.id FROM (
-            SELECT id, text FROM core_message
+            SELECT id, text, data FROM core_message
             WHERE session_id BETWEEN chat.id AND chat.id AND role IN ('user', 'assistant')
             ORDER BY session_id, id DESC LIMIT %s
         ) AS said WHERE {contains} ORDER BY said.id DESC LIMIT 1
@@ -178,16 +178,22 @@ def among() -> str:
 
 
 def condition(words: str) -> tuple[str, list[str]]:
-    """Return the condition that ``said.text`` holds ``words``, and its parameters."""
+    """Return the condition that ``said.text``, which is indexed, holds ``words``, and that people
+    see them there, with its parameters.
+    """
     found = spellings(words)
     if connection.vendor == "sqlite":
-        each = "instr(latchkey_fold(said.text), %s) > 0"
-        return f"({' OR '.join([each] * len(found))})", found
-    if not collation():  # the database may know the case of ASCII letters only
-        found = list(dict.fromkeys([*found, words, words.upper(), words.capitalize()]))
-    each = f"{folded('said.text')} LIKE %s"
-    patterns = [f"%{escaped(spelling)}%" for spelling in found]
-    return f"({' OR '.join([each] * len(patterns))})", patterns
+        each, shown = "instr(latchkey_fold({}), %s) > 0", "json_extract(said.data, '$.said')"
+    else:
+        if not collation():  # the database may know the case of ASCII letters only
+            found = list(dict.fromkeys([*found, words, words.upper(), words.capitalize()]))
+        found = [f"%{escaped(spelling)}%" for spelling in found]
+        each, shown = f"{folded('{}')} LIKE %s", "(said.data ->> 'said')"
+    both = [
+        f"({' OR '.join([each.format(text)] * len(found))})"
+        for text in ("said.text", f"COALESCE({shown}, said.text)")
+    ]
+    return " AND ".join(both), found * 2
 
 
 def escaped(text: str) -> str:

@@ -16,7 +16,7 @@ SHOWN = {
 }  # fmt: skip
 # Blocks, as in the cell of a table: their texts stand below each other.
 BLOCKS = {"ul": "", "ol": "", "li": "• ", "p": "", "summary": ""}
-LOOSE = {"ul", "ol", "li", "summary"}  # may have spaces at their edges
+LOOSE = {"ul", "ol", "li", "summary"}  # may begin with a space
 LISTED = re.compile(r"\s*<li>", re.IGNORECASE)
 TAG = re.compile(
     rf"<(?:(?P<style>{'|'.join(SHOWN | BLOCKS)})>|(?P<break>br)\s*/?>\n?"
@@ -54,7 +54,7 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
     end = end_of(state.src, found, most)
     if end < 0 or state.src.count("`", found.end(), end) % 2:
         return False  # no end, or one within code
-    if is_spoken_of(state.src, found, end):
+    if is_spoken_of(state.src, found):
         return False
     if not silent:
         if name in BLOCKS:
@@ -84,10 +84,10 @@ def end_of(text: str, opening: re.Match[str], most: int) -> int:
     return -1
 
 
-def is_spoken_of(text: str, opening: re.Match[str], end: int) -> bool:
+def is_spoken_of(text: str, opening: re.Match[str]) -> bool:
     """Return whether a tag is no markup, but what a sentence is about: *wrap it in <p>*."""
     name, start = opening["style"].lower(), opening.end()
-    if name not in LOOSE and " " in (text[start : start + 1], text[end - 1 : end]):
+    if name not in LOOSE and text.startswith(" ", start):
         return True
     before = text[max(0, opening.start() - 99) : opening.start()].rstrip(" ")
     is_list = name in {"ul", "ol"} and LISTED.match(text, start)

@@ -260,12 +260,20 @@ def test_c9_a_message_is_stopped_before_the_gateway_has_accepted_it(
     late.pop()()
     finished(page)
     expect(page.locator(".stopped")).to_be_visible()
+    ask(page, "hang on")
+    come(page, late)
+    page.get_by_role("button", name="Stop the answer").click()
+    page.locator("[data-new-chat]").first.click()  # the stop is for the chat that is left
+    expect(page.locator(".bubble")).to_have_count(0)
+    late.pop()()
+    page.go_back()
+    expect(page.locator(".stopped")).to_have_count(2)
     page.context.set_offline(True)
     expect(page.locator("#connection")).to_be_visible()
     ask(page, "written offline")
-    expect(page.locator(".bubble")).to_have_count(2)
+    expect(page.locator(".bubble")).to_have_count(3)
     page.keyboard.press("Escape")
-    expect(page.locator(".bubble")).to_have_count(1)
+    expect(page.locator(".bubble")).to_have_count(2)
     expect(page.get_by_label("Message", exact=True)).to_have_value("written offline")
 
 

@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import (
     Browser,
     Page,
+    WebSocketRoute,
     expect,
 )
 
-from tests.browser.conftest import Seen, ask, finished, link, shell, sign_in
+from tests.browser.conftest import Seen, ask, come, finished, link, shell, sign_in
 from tests.browser.icons import BADGE, ICONS, drawn, path_of
 from tests.gateways import Gateway
 from tests.servers import wait_until
@@ -204,6 +205,41 @@ def test_w56_messages_written_without_a_connection_go_out_once_also_into_a_chat_
     page.locator(".sessions a", has_text="There one").click()
     finished(page, 2)
     assert sorted(sent) == ["Here one", "Here three", "Here two", "There one", "There two"]
+
+
+def test_w56_a_message_that_may_have_arrived_does_not_come_back_into_the_box(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """It would be sent twice; its answer is stopped with the next connection."""
+    page, _ = open_page(gateway)
+    controlled(page)
+    lost: list[str | bytes] = []
+
+    def talk(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(data: str | bytes) -> None:
+            if json.loads(data)["type"] == "accepted" and not lost:
+                lost.append(data)
+            else:
+                socket.send(data)
+
+        server.on_message(pass_on)
+
+    page.route_web_socket("**/ws*", talk)
+    page.reload()
+    ask(page, "hang on")
+    come(page, lost)
+    page.context.set_offline(True)
+    page.reload()
+    expect(page.locator("#offline-note")).to_have_text(OFFLINE)
+    page.keyboard.press("Escape")
+    expect(page.locator(".status-words")).to_have_text("Stopping…")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    page.context.set_offline(False)
+    finished(page)
+    expect(page.locator(".stopped")).to_be_visible()
+    expect(page.locator(".said")).to_have_count(1)
 
 
 def test_w56_while_a_proxy_has_no_gateway_behind_it_the_chat_opens_too(

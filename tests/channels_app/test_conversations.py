@@ -156,6 +156,28 @@ def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
     assert answer.text == f"{first.payload['text']}\n\n{outbound.NOT_SEEN}"
 
 
+def test_c9_the_model_knows_of_a_message_in_doubt_which_stop_does_not_take_back(
+    account: ChannelAccount,
+) -> None:
+    text = "\n\n".join(letter * (TEXT_LIMIT // 2 + 1) for letter in "abc")
+    write(account, "a long one", "1")
+    session = ChatSession.objects.get()
+    with transactions.atomic_write():
+        run = inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
+        assert run is not None
+        outbound.enqueue_answer(run, Outcome(state="succeeded", text=text))
+    Run.objects.update(state="succeeded")
+    answer = Message.objects.create(session=session, run=run, role="assistant", text=text)
+    _, second, third = Delivery.objects.order_by("block_index")
+    Delivery.objects.filter(pk=second.pk).update(doubt_chat="c1")
+    write(account, "/stop", "2")
+    states = Delivery.objects.filter(run=run).order_by("block_index").values_list("state")
+    assert [state for (state,) in states] == ["pending", "pending", "dismissed"]
+    answer.refresh_from_db()
+    assert second.payload["text"] in answer.text
+    assert third.payload["text"] not in answer.text
+
+
 def test_c9_stopping_is_left_out_where_stopped_comes_first(account: ChannelAccount) -> None:
     """A platform's pace may hold it up; the answer to another command is sent."""
     PLATFORM.clear()

@@ -261,7 +261,8 @@ class Chat {
     const turn = new Turn({ said, clientId: entry.client_id, on: this.turnEvents });
     this.#add(turn);
     this.log.toEnd();
-    turn.pending(this.connection.isOpen ? "" : gettext("Waiting for the connection…"));
+    turn.isStopping = Boolean(entry.isStopped);
+    this.#showWaiting(turn);
     this.#updateBusy();
   }
 
@@ -277,7 +278,10 @@ class Chat {
       const frame = frameOf(entry);
       // It would end the connection, and be sent again on each new one.
       if (frameBytes(frame) > Number(document.body.dataset.maxFrameBytes)) this.error({ client_id: entry.client_id, error: TOO_LARGE });
-      else if (this.connection.send(frame)) this.#sent.add(entry.client_id);
+      else if (this.connection.send(frame)) {
+        this.#sent.add(entry.client_id);
+        this.outbox.mark(entry.client_id, { wasSent: true });
+      }
     }
   }
 
@@ -296,15 +300,22 @@ class Chat {
 
   /** Stop a message that has no run yet as soon as it has one; one that was not sent comes back into the box. */
   #stopWaiting(turn) {
-    if (this.connection.isOpen || this.#sent.has(turn.clientId)) {
+    if (this.connection.isOpen || this.outbox.of(turn.clientId)?.wasSent) {
+      this.outbox.mark(turn.clientId, { isStopped: true });
       turn.isStopping = true;
-      turn.pending(STOPPING);
+      this.#showWaiting(turn);
       return;
     }
     const { text, files } = this.outbox.remove(turn.clientId);
     this.#drop(turn);
     this.composer.keep(this.session, text, files);
     this.#updateBusy();
+  }
+
+  /** Stop the run of a message that was stopped before, perhaps in a chat that is not open now. */
+  #stopAccepted(runId) {
+    const run = this.#runs.get(runId) ?? new Run(runId, null);
+    if (run.final === null) this.#stopRun(run);
   }
 
   #sendStop(run) {
@@ -450,6 +461,7 @@ class Chat {
     const entry = this.outbox.accepted(frame.client_id, frame.session_id);
     if (entry === undefined) return;
     if (entry.chat === this.key || frame.session_id === this.session) this.#acceptedHere(frame, entry);
+    if (entry.isStopped) this.#stopAccepted(frame.run_id);
     this.#flushSoon(); // what waited for the session of its chat
   }
 
@@ -476,7 +488,6 @@ class Chat {
     turn.bind(run);
     // A message sent twice (the first answer was lost): its run may be well on its way.
     if (this.#missed.delete(runId)) this.#resume(run);
-    if (turn.isStopping) this.#stopRun(run);
   }
 
   #drop(turn) {
@@ -636,7 +647,12 @@ class Chat {
 
   #connectionState(state) {
     this.log.connection(state === "waiting" && this.#refusals >= REFUSALS ? "blocked" : state);
-    for (const turn of this.#waiting()) if (!turn.isStopping) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
+    for (const turn of this.#waiting()) this.#showWaiting(turn);
+  }
+
+  #showWaiting(turn) {
+    const words = this.connection.isOpen ? "" : gettext("Waiting for the connection…");
+    turn.pending(turn.isStopping ? STOPPING : words);
   }
 }
 

@@ -47,6 +47,16 @@ export class Outbox {
     return entry;
   }
 
+  /** Note of a message, also over a reload, that it `wasSent`, and may be stored, or `isStopped`. */
+  mark(clientId, marks) {
+    Object.assign(this.of(clientId) ?? {}, marks);
+    this.#save();
+  }
+
+  of(clientId) {
+    return this.entries.find((entry) => entry.client_id === clientId);
+  }
+
   /** Forget a message: it was stored, refused or taken back. */
   remove(clientId) {
     const at = this.entries.findIndex((entry) => entry.client_id === clientId);

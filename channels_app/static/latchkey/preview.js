@@ -35,8 +35,8 @@ const INLINE = new RegExp(
     "(?<!\\w)_(?=[^\\s_])(?<em2>[^_]*?[^\\s_])_(?!\\w)",
     "~~(?=\\S)(?<del>[^]*?\\S)~~",
     "!?\\[(?<label>[^\\]\\n]*)\\]\\((?=[^)\\s/:#@]*[/:#@])[^)\\s]*\\)",
-    // One that begins or ends with a space is what a sentence is about, but for a summary.
-    `<(?<tag>${Object.keys(SHOWN).join("|")})>(?:(?<=<summary>)|(?! ))(?<tagged>[^]*?)(?<! (?=</(?!summary)))</\\k<tag>>`,
+    // One that begins with a space is what a sentence is about, but for a summary.
+    `<(?<tag>${Object.keys(SHOWN).join("|")})>(?:(?<=<summary>)|(?! ))(?<tagged>[^]*?)</\\k<tag>>`,
     `(?<br><br\\s*/?>\\n?)|(?<folded>${FOLDED})`,
     "\\\\(?<escaped>[!-/:-@[-`{-~])",
   ].join("|"),

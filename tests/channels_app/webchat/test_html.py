@@ -261,6 +261,7 @@ def test_t2_lists_and_folded_parts_in_the_cell_of_a_table_are_shown_line_by_line
     assert "<td>• b<br>\n• c<br>\n• d<br>\n• e</td>" in render(nested)
     assert "<td>Pros: <br>\n• b</td>" in render(cell("Pros: <ul><li>b</li></ul>"))
     assert "<strong>a <strong>b</strong> c</strong>" in render("<b>a <b>b</b> c</b>")
+    assert "<strong>Name: </strong>Ada" in render("<b>Name: </b>Ada")
 
 
 @pytest.mark.parametrize(

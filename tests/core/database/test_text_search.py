@@ -1,5 +1,7 @@
 """Search in the messages of one person: the same words find the same, with and without an index."""
 
+from functools import partial
+
 import pytest
 from django.db import ProgrammingError, connection
 
@@ -20,6 +22,7 @@ TEXTS = [
     "İstanbul ve DİYARBAKIR, ısparta",
     "Cafe\u0301 und Müller",
     "Die Hauptstraße ist weiß",
+    "Ein Maßkrug",
 ]
 FOUND = [
     ("tomato", 0),
@@ -62,6 +65,9 @@ FOUND = [
     ("HAUPTSTRASSE", 9),
     ("weiss", 9),
     ("weis", 9),
+    ("mas", 10),
+    ("skrug", 10),
+    ("maSSkrug", 10),
     ("potatoes", None),
 ]
 
@@ -115,6 +121,27 @@ def test_an_excerpt_begins_where_the_words_are_also_behind_letters_that_fold_to_
     Message.objects.create(session=chat, role="user", text="ßİ" * 60 + " go to İstanbul now")
     [(_, _, excerpt)] = sessions.search(user=user, channel=account.channel, words="istanbul")
     assert excerpt == "…go to İstanbul now"
+
+
+def test_words_that_only_the_model_is_told_are_neither_found_nor_shown(
+    state: str,
+    chats: list[ChatSession],
+    user: User,
+    account: ChannelAccount,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Message.objects.create(session=chats[0], role="assistant", text="A plum tree")
+    told.tell_model("(A note of the gateway)\n\nA plum tree")
+    told.save()
+    if state == "indexed":
+        text_search.catch_up()
+    else:
+        monkeypatch.setattr(text_search, "has_fts_table", lambda: False)
+    for newest in (sessions.SEARCHED, 0):
+        monkeypatch.setattr(sessions, "SEARCHED", newest)
+        search = partial(sessions.search, user=user, channel=account.channel)
+        assert search(words="gateway") == []
+        assert [excerpt for _, _, excerpt in search(words="plum")] == ["A plum tree"]
 
 
 def indexed() -> set[int]:
@@ -272,5 +299,6 @@ def test_the_trigrams_of_words_cover_all_of_them() -> None:
     assert text_search.match("istanbul") == '"sta" AND "nbu" AND "bul"'
     assert text_search.match("hauptstrasse") == '"hau" AND "pts" AND "tra"'
     assert text_search.match("stras") == '"tra"'
+    assert text_search.match("strasse") == '"tra"'
     assert text_search.match("ist") == ""
     assert text_search.match('a"bc') == '"a""b" AND """bc"'

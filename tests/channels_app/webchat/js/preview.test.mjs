@@ -69,6 +69,7 @@ test("tags that models write are styles and breaks", () => {
   assert.equal(inline("H<sub>2</sub>O <b>a <i>b</i></b> <code>c</code>"), "H<sub>2</>O <strong>a <em>b</></> <code>c</>");
   assert.deepEqual(parseInline("a<br>b<br />\nc").map((piece) => piece.type), ["text", "br", "text", "br", "text"]);
   assert.equal(inline("<summary> More </summary>"), "<strong> More </>");
+  assert.equal(inline("<b>Name: </b>Ada"), "<strong>Name: </>Ada");
   assert.equal(inline("<details>\n<summary>More</summary>\nb\n</details>"), "<strong>More</>\nb\n");
   assert.equal(parseBlocks("> [!WARNING]\n> Hot")[0].blocks[0].text, "**Warning:**\nHot");
 });
