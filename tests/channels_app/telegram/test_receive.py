@@ -435,7 +435,7 @@ def test_c7_a_stop_without_the_name_is_for_the_own_conversation(
     assert take(message("/stop", user=GUEST, chat=GROUP)) == "accepted"
 
 
-def test_c7_a_stop_without_the_name_in_a_group_that_is_listed_no_more_asks_nobody(
+def test_c7_a_stop_without_the_name_in_a_group_that_is_listed_no_more_makes_no_request(
     take: Take,
 ) -> None:
     assert take(message("@my_bot hello", user=GUEST, chat=GROUP)) == "accepted"
