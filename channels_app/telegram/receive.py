@@ -250,7 +250,7 @@ def draft_of(
         update_id=str(update.update_id),
         message_id=str(message.id),
         text=with_answer_to_others(row, message, meant),
-        media=[*quoted, *message.items()],
+        media=[*quoted, *(message.items() if message.media else ())],
         options={"album": message.album} if message.album else {},
         raw=raw,
     )
