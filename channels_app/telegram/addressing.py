@@ -26,16 +26,15 @@ class Bot:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A message without the bot's name; only ``text`` includes the quoted message, ``quoted``.
+    """A message without the bot's name; only ``text`` includes the quoted message.
 
     ``command_text`` is empty for words of somebody else, who gives no commands. ``is_answer``: in a
-    group, ``quoted`` is a message of the bot; ``text`` leaves it out.
+    group, the quoted message is one of the bot; ``text`` leaves it out.
     """
 
     addressed: bool
     command_text: str
     text: str
-    quoted: Quoted | None = None
     is_answer: bool = False
 
 
@@ -61,7 +60,6 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
         addressed=True,
         command_text=text if own else "",
         text=with_quote(None if is_answer else message.quoted, said(message, text)),
-        quoted=message.quoted,
         is_answer=is_answer,
     )
 

@@ -195,31 +195,22 @@ def take_item(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, raw:
     if not meant.addressed and not albums.is_addressed(row, message):
         albums.keep(row, update, raw=raw)
         return "not addressed"
-    quoted = quoted_media(row, message, meant)
     for earlier in albums.kept(row, message):
         first = albums.message_in(earlier)
         earlier.delete()
         if first is not None:
             said = understand(first.message, bot=bot)
-            receive_draft(row, first, said, raw=bytes(earlier.raw), quoted=quoted)
-            quoted = []
-    return receive_draft(row, update, meant, raw=raw, quoted=quoted)
+            receive_draft(row, first, said, raw=bytes(earlier.raw))
+    return receive_draft(row, update, meant, raw=raw)
 
 
 def receive_draft(
-    row: ChannelAccount,
-    update: updates.NewMessage,
-    meant: Addressed,
-    *,
-    raw: bytes,
-    quoted: list[dict[str, Any]] | None = None,
+    row: ChannelAccount, update: updates.NewMessage, meant: Addressed, *, raw: bytes
 ) -> str:
-    """Accept a message for the bot; return the outcome in a word. ``quoted``: the files of the
-    message that it quotes, where the caller knows them.
-    """
+    """Accept a message for the bot; return the outcome in a word."""
     message = update.message
     command = command_of(message, meant)
-    draft = draft_of(row=row, update=update, meant=meant, command=command, raw=raw, quoted=quoted)
+    draft = draft_of(row=row, update=update, meant=meant, command=command, raw=raw)
     receipt = receive_sender(
         draft=draft,
         now=timezone.now(),
@@ -245,13 +236,11 @@ def draft_of(
     meant: Addressed,
     command: slash_commands.Command | None,
     raw: bytes,
-    quoted: list[dict[str, Any]] | None = None,
 ) -> Draft:
     """Return a message as the inbox stores it; the sender is the numeric id alone ([A2])."""
     message = update.message
     is_for_assistant = command is None or command.is_new_text
-    if quoted is None:
-        quoted = quoted_media(row, message, meant) if is_for_assistant else []
+    quoted = quoted_media(row, message) if is_for_assistant else []
     return Draft(
         account=row,
         sender=str(message.sender.id),
@@ -273,14 +262,12 @@ def with_answer_to_others(
     """Return the text of a message, after the bot's message that it replies to, unless that is the
     last answer in the sender's own conversation: in a group each person has one.
     """
-    if not meant.is_answer or meant.quoted is None:
+    quoted = message.quoted
+    if not meant.is_answer or quoted is None:
         return meant.text
-    user = known_sender(row, message)
-    if user is None:
-        return meant.text
-    own = session_of(row, message, user)
-    is_last = own is not None and is_last_answer(own, str(meant.quoted.id))
-    return meant.text if is_last else with_quote(meant.quoted, meant.text)
+    own = own_session(row, message)
+    is_last = own is not None and is_last_answer(own, str(quoted.id))
+    return meant.text if is_last else with_quote(quoted, meant.text)
 
 
 def is_last_answer(session: ChatSession, message_id: str) -> bool:
@@ -303,24 +290,21 @@ def stops_own_answer(
     command = command_of(message, meant)
     if command is None or command.name != "stop":
         return False
-    user = known_sender(row, message)
-    own = session_of(row, message, user) if user is not None else None
+    own = own_session(row, message)
     if own is None:
         return False
     is_writing = Run.objects.filter(session=own, state__in=Run.OPEN).exists()
     return is_writing or outbox.rest_of_answers(own).exists()
 
 
-def known_sender(row: ChannelAccount, message: updates.TelegramMessage) -> User | None:
-    """Return the person in a group who may write to the bot there."""
+def own_session(row: ChannelAccount, message: updates.TelegramMessage) -> ChatSession | None:
+    """Return the sender's own conversation where a message of a group was written, if they may
+    write to the bot there.
+    """
     sender = permissions.Sender(row, "im", str(message.sender.id), group=str(message.chat))
-    return permissions.decide(sender=sender, now=timezone.now()).user
-
-
-def session_of(
-    row: ChannelAccount, message: updates.TelegramMessage, user: User
-) -> ChatSession | None:
-    """Return a person's own conversation where a message was written."""
+    user = permissions.decide(sender=sender, now=timezone.now()).user
+    if user is None:
+        return None
     return ChatSession.objects.filter(
         account=row,
         chat=str(message.chat),
@@ -331,15 +315,14 @@ def session_of(
     ).first()
 
 
-def quoted_media(
-    row: ChannelAccount, message: updates.TelegramMessage, meant: Addressed
-) -> list[dict[str, Any]]:
+def quoted_media(row: ChannelAccount, message: updates.TelegramMessage) -> list[dict[str, Any]]:
     """Return the files of the message that is quoted. Every item of an album quotes it: the first
     one has them.
     """
-    if meant.quoted is None or not meant.quoted.media or albums.is_addressed(row, message):
+    quoted = message.quoted
+    if quoted is None or not quoted.media or albums.is_addressed(row, message):
         return []
-    return meant.quoted.items()
+    return quoted.items()
 
 
 def take_edit(*, row: ChannelAccount, bot: Bot, update: updates.Edited, raw: bytes) -> str:

@@ -410,7 +410,8 @@ def quoted(message: Json) -> Quoted | None:
     reply = mapping(value, "reply_to_message")
     if "forum_topic_created" in reply:
         return None
-    text = quoted_part(message) or linked_text(reply) or rich_text(reply) or line_of(reply)
+    part = quoted_part(message)
+    text = part.get("text") or linked_text(reply) or rich_text(reply) or line_of(reply)
     sender = person(reply["from"]) if "from" in reply else None
     if "sender_chat" in reply:  # ``from`` is a fake sender then
         sender = sender_chat(reply["sender_chat"])
@@ -419,7 +420,7 @@ def quoted(message: Json) -> Quoted | None:
         sender,
         said,
         read_media(reply),
-        is_part=mapping(message.get("quote") or {}, "quote").get("is_manual") is True,
+        is_part=part.get("is_manual") is True,
         id=number(reply.get("message_id", 0), "reply_to_message.message_id"),
     )
 
@@ -429,7 +430,7 @@ def quoted_from_elsewhere(message: Json) -> Quoted | None:
     was quoted, its files, and what is no text; None without any.
     """
     reply = mapping(message["external_reply"], "external_reply")
-    text = string(quoted_part(message) or line_of(reply), "quote.text")
+    text = string(quoted_part(message).get("text") or line_of(reply), "quote.text")
     sender = person_of(mapping(reply.get("origin") or {}, "origin"))
     media = read_media(reply)
     return Quoted(sender, text, media) if text or media else None
@@ -462,9 +463,9 @@ def with_address(units: bytes, link: Entity) -> bytes:
     return units[:end] + f" ({link.url})".encode("utf-16-le") + units[end:]
 
 
-def quoted_part(message: Json) -> Any:
-    """Return the part of another message that was marked to be quoted; None for the whole."""
-    return mapping(message.get("quote") or {}, "quote").get("text")
+def quoted_part(message: Json) -> Json:
+    """Return the part of another message that was marked to be quoted; empty for the whole."""
+    return mapping(message.get("quote") or {}, "quote")
 
 
 def read_press(update_id: int, query: Json) -> Pressed | Other:

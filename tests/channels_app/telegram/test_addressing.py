@@ -88,7 +88,6 @@ def test_c7_in_a_private_chat_a_message_of_the_bot_is_quoted_too() -> None:
         assert isinstance(update, NewMessage)
         meant = understand(update.message, bot=BOT)
         assert meant.text == text
-        assert meant.quoted == update.message.quoted
         assert meant.is_answer is (chat < 0)
 
 

@@ -206,6 +206,28 @@ def test_c7_the_name_of_the_bot_that_is_added_long_afterwards_is_too_late(take: 
     assert take(late(first, "@my_bot what is new?", seconds=601)) == "too late to edit"
     assert not InboundMessage.objects.exists()
     assert take(late(first, "@my_bot what is new?", seconds=600)) == "accepted"
+    second = message("and then?", user=GUEST, chat=GROUP)
+    assert take(second) == "not addressed"
+    assert take(late(second, "@my_bot and then?", seconds=0)) == "accepted"
+
+
+@pytest.mark.parametrize("other", ["account", "chat", "external_message_id", "body_digest"])
+def test_c7_the_name_of_the_bot_is_added_though_another_message_is_known(
+    take: Take, row: ChannelAccount, other: str
+) -> None:
+    """[C7] Ids of messages are of one chat, and another bot gets the same ones in a group."""
+    first = message("what is new?", user=GUEST, chat=GROUP)
+    assert take(first) == "not addressed"
+    message_id = str(first["message"]["message_id"])
+    values = {"account": row, "chat": str(GROUP), "external_message_id": message_id}
+    others = {
+        "account": telegram_account(base="http://x", name="other"),
+        "chat": str(GUEST),
+        "external_message_id": "1",
+        "body_digest": "d",
+    }
+    stored_at(**{**values, other: others[other]})
+    assert take(late(first, "@my_bot what is new?")) == "accepted"
 
 
 def test_c7_an_edit_by_which_a_message_of_a_stranger_addresses_the_bot_is_denied(
@@ -391,8 +413,68 @@ def test_c7_a_stop_without_the_name_stops_the_answer_to_its_sender(take: Take) -
     assert rest.state == Delivery.State.DISMISSED
 
 
+@pytest.mark.parametrize("other", ["user", "account", "chat", "closed_at", "for_agent"])
+def test_c7_a_stop_without_the_name_is_for_the_own_conversation(
+    take: Take, row: ChannelAccount, owner: User, guest: User, other: str
+) -> None:
+    """Not while another one is answered, such as that with another bot in the group."""
+    others: Params = {
+        "user": owner,
+        "account": telegram_account(base="http://x", name="other"),
+        "chat": str(GUEST),
+        "closed_at": timezone.now(),
+        "for_agent": True,
+    }
+    here: Params = {"user": guest, "account": row, "chat": str(GROUP)}
+    session = ChatSession.objects.create(**{**here, other: others[other]})
+    Run.objects.create(session=session, user=session.user, state=Run.State.RUNNING)
+    assert take(message("@my_bot hello", user=GUEST, chat=GROUP)) == "accepted"
+    assert take(message("/stop", user=GUEST, chat=GROUP)) == "not addressed"
+    own = ChatSession.objects.filter(**here, closed_at=None, for_agent=False).get()
+    Run.objects.create(session=own, user=guest, state=Run.State.RUNNING)
+    assert take(message("/stop", user=GUEST, chat=GROUP)) == "accepted"
+
+
+def test_c7_a_stop_without_the_name_in_a_group_that_is_listed_no_more_makes_no_request(
+    take: Take,
+) -> None:
+    assert take(message("@my_bot hello", user=GUEST, chat=GROUP)) == "accepted"
+    own = ChatSession.objects.get()
+    Run.objects.create(session=own, user=own.user, state=Run.State.RUNNING)
+    ChannelIdentity.objects.filter(value=str(GROUP)).delete()
+    assert take(message("/stop", user=GUEST, chat=GROUP)) == "not addressed"
+    assert not UnknownRequest.objects.exists()
+
+
+@pytest.mark.parametrize("user", [OWNER, GUEST, STRANGER])
+@pytest.mark.parametrize("answer", [OWNER, GUEST])
+def test_c7_an_answer_is_quoted_except_to_the_person_to_whom_it_was_the_last(
+    take: Take, row: ChannelAccount, user: int, answer: int
+) -> None:
+    """[C7] Also if they have asked more since. A stranger's message that is let in later is as
+    whole."""
+    ChannelIdentity.objects.update(expires_at=timezone.now() + timedelta(hours=1))
+    for person_id in (OWNER, GUEST):
+        assert take(message("@my_bot hello", user=person_id, chat=GROUP)) == "accepted"
+        boiled(row, has_run=True, user=person_id, message_id=person_id)
+        session = ChatSession.objects.latest("id")
+        Message.objects.create(session=session, role="user", text="And the sauce?")
+    said = {**BOT_SAID, "message_id": answer, "text": "Boil the pasta."}
+    update = message("how long?", user=user, chat=GROUP, reply_to_message=said)
+    assert take(update) == ("denied" if user == STRANGER else "accepted")
+    quote = '<quoted sender="Bot">\nBoil the pasta.\n</quoted>\n' if user != answer else ""
+    assert InboundMessage.objects.latest("id").text == f"{quote}how long?"
+
+
 @pytest.mark.parametrize(
-    "case", ["before a new conversation", "late for it", "an earlier one", "of a command"]
+    "case",
+    [
+        "before a new conversation",
+        "a reminder before a new conversation",
+        "late for it",
+        "an earlier one",
+        "of a command",
+    ],
 )
 def test_c7_another_answer_than_the_last_is_quoted(
     take: Take, row: ChannelAccount, case: str
@@ -400,8 +482,9 @@ def test_c7_another_answer_than_the_last_is_quoted(
     assert take(message("@my_bot hello", chat=GROUP)) == "accepted"
     if case == "late for it":
         assert take(message("/new@my_bot", chat=GROUP)) == "accepted"
-    boiled(row, has_run=case != "of a command", history_from=0)
-    if case == "before a new conversation":
+    began = {} if case.startswith("a reminder") else {"history_from": 0}
+    boiled(row, has_run=case != "of a command", **began)
+    if case.endswith("before a new conversation"):
         assert take(message("/new@my_bot", chat=GROUP)) == "accepted"
     if case == "an earlier one":
         session = ChatSession.objects.get()
@@ -412,15 +495,17 @@ def test_c7_another_answer_than_the_last_is_quoted(
     assert InboundMessage.objects.latest("id").text == quote
 
 
-def boiled(row: ChannelAccount, *, has_run: bool, **route: int) -> None:
-    """Let the bot have sent BOT_SAID to the owner, as an answer if it is of a run."""
-    session = ChatSession.objects.get(user__is_owner=True)
+def boiled(
+    row: ChannelAccount, *, has_run: bool, user: int = OWNER, message_id: int = 70, **route: int
+) -> None:
+    """Let the bot have sent BOT_SAID to a person, as an answer if it is of a run."""
+    session = ChatSession.objects.get(user__is_owner=user == OWNER)
     made = Run.objects.create(session=session, user=session.user, route=route) if has_run else None
     if made is not None:
         Message.objects.create(session=session, run=made, role="assistant", text="Boil the pasta.")
     Delivery.objects.create(
-        account=row, session=session, run=made, dedupe_key="d", external_message_id="70",
-        state="sent",
+        account=row, session=session, run=made, dedupe_key=f"d{message_id}",
+        external_message_id=str(message_id), state="sent",
     )  # fmt: skip
 
 
@@ -1119,9 +1204,10 @@ def test_fetched_updates_are_taken_in_order_whatever_they_hold(
 def test_a_fetched_update_on_which_the_gateway_fails_holds_up_no_later_one(
     row: ChannelAccount, asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is kept for the admin. When the database is away, all of them come again."""
+    """It is kept for the admin, once. When the database is away, all of them come again. The bot is
+    not asked for its name where that does not matter."""
     receive_sender = inbound.receive_sender
-    errors: list[Exception] = [KeyError("a defect"), OperationalError("away")]
+    errors: list[Exception] = [*[KeyError("a defect")] * 2, OperationalError("away")]
 
     def sometimes(*, draft: Any, **more: Any) -> Any:
         if draft.text == "bad":
@@ -1129,7 +1215,8 @@ def test_a_fetched_update_on_which_the_gateway_fails_holds_up_no_later_one(
         return receive_sender(draft=draft, **more)
 
     monkeypatch.setattr(receive, "receive_sender", sometimes)
-    values = [message("bad", user=GUEST), message("good", user=GUEST)]
+    bad = message("bad", user=GUEST)
+    values = [bad, bad, message("good", user=GUEST)]
     account = account_of(row)
     asyncio.run(receive.take_all(account, values, offset=0))
     rows = InboundMessage.objects.order_by("id").values_list("text", "state", "note")
@@ -1137,3 +1224,4 @@ def test_a_fetched_update_on_which_the_gateway_fails_holds_up_no_later_one(
     with pytest.raises(OperationalError):
         asyncio.run(receive.take_all(account, [message("bad", user=GUEST)], offset=0))
     assert InboundMessage.objects.count() == 2
+    assert len(asked) == 1

@@ -100,15 +100,15 @@ def test_a_forwarded_message_has_its_author(origin: Json, author: str) -> None:
     message = read(photo=[{**ITEM, "width": 1}], forward_origin=origin)
     assert message.author == author
     (item,) = message.items()
-    assert item.get("quoted", "") == author
+    assert item.get("quoted") == (author or None)
 
 
 def test_a_quoted_message_of_a_chat_has_its_title() -> None:
     """Its sender is a fake one, such as *Telegram* for each post in a channel's discussion."""
-    post = {"from": {**ADA, "first_name": "Telegram"}, "sender_chat": {"id": -5, "title": "News"}}
-    found = read(text="x", reply_to_message={**post, "text": "post"}).quoted
-    assert found is not None
-    assert (found.name, found.text) == ("News", "post")
+    for chat, title in (({"id": -5, "title": "News"}, "News"), ({"id": -5}, "unknown")):
+        post = {"from": {**ADA, "first_name": "Telegram"}, "sender_chat": chat, "text": "post"}
+        found = read(text="x", reply_to_message=post).quoted
+        assert found == Quoted(Person(0, title, is_bot=False), "post")
     for origin, name in (
         ({"type": "channel", "chat": {"id": -5, "title": "News"}}, "News"),
         ({"type": "hidden_user", "sender_user_name": "Bo"}, "Bo"),
@@ -117,6 +117,22 @@ def test_a_quoted_message_of_a_chat_has_its_title() -> None:
         elsewhere = read(text="x", external_reply={"origin": origin}, quote={"text": "y"}).quoted
         assert elsewhere is not None
         assert elsewhere.name == name
+
+
+def test_an_edited_message_has_the_time_of_its_edit() -> None:
+    """The bot's name may be added to a message of a group soon after it was sent."""
+    edited = body(text="x", date=9, edit_date=updates.MAX_DATE)
+    update = updates.read({"update_id": 1, "edited_message": edited})
+    assert isinstance(update, Edited)
+    assert (update.message.date, update.message.edit_date) == (9, updates.MAX_DATE)
+    assert read(text="x", date=9).edit_date == 0
+    late = body(text="x", edit_date=updates.MAX_DATE + 1)
+    assert refusal(edited_message=late) == "edit_date is out of range"
+
+
+def test_an_update_that_cannot_be_read_has_its_id() -> None:
+    """By which it is kept once."""
+    assert updates.update_id_of({"update_id": 5, "message": 1}) == 5
 
 
 def test_a_press_and_a_change_of_membership_are_read() -> None:
@@ -371,6 +387,7 @@ def test_names_of_files_hold_no_character_that_a_database_refuses() -> None:
             },
             "[Checklist: Shopping]\n☑ milk\n☐ bread",
         ),
+        ({"checklist": {"title": "Shopping"}}, "[Checklist: Shopping]"),
     ],
 )
 def test_other_content_than_text_and_files_is_a_line(more: Json, line: str) -> None:
@@ -396,6 +413,50 @@ def test_a_quoted_message_has_its_sender_and_its_words() -> None:
     assert quoted(text="a", quote={}) == Quoted(None, "a")
     assert quoted(voice=ITEM) == Quoted(None, "", [FILES["voice"]])
     assert quoted(**bo, caption="b", document=ITEM) == Quoted(sender, "b", [FILES["document"]])
+
+
+def test_of_a_quoted_message_it_is_known_which_it_is_and_whether_a_person_chose_a_part() -> None:
+    """A reply to the last answer of the bot is without it, unless a part was chosen."""
+    reply = {"message_id": 70, "text": "a long text"}
+    for quote, text, is_part in (
+        (None, "a long text", False),
+        ({"text": "long"}, "long", False),
+        ({"text": "long", "is_manual": False}, "long", False),
+        ({"text": "long", "is_manual": True}, "long", True),
+    ):
+        found = read(text="x", reply_to_message=reply, quote=quote).quoted
+        assert found == Quoted(None, text, is_part=is_part, id=70)
+
+
+Link = tuple[int, int, str]
+A, B = "https://a", "https://b"
+
+
+@pytest.mark.parametrize(
+    ("text", "links", "said"),
+    [
+        ("😀 a b", [(3, 1, A), (5, 1, B)], f"😀 a ({A}) b ({B})"),
+        ("😀 a b", [(5, 1, B), (3, 1, A)], f"😀 a ({A}) b ({B})"),
+        ("😀 a b", [(3, 1, "")], "😀 a b"),
+        (f"see {A} 😀", [(4, 9, A)], f"see {A} 😀"),
+        (f"see {A} 😀", [(3, 11, A)], f"see {A} 😀"),
+        ("\x00a b", [(1, 1, A)], f"a ({A}) b"),
+        ("\ud800 a b", [(2, 1, A)], f"\ufffd a ({A}) b"),
+        ("😀 a", [(1, 1, A)], f"😀 ({A}) a"),
+        ("a", [(0, 99, A)], f"a ({A})"),
+    ],
+)
+@pytest.mark.parametrize("name", ["text", "caption"])
+def test_the_words_of_a_quoted_message_come_with_the_addresses_behind_them(
+    text: str, links: list[Link], said: str, name: str
+) -> None:
+    """Their places count UTF-16 units, of every character."""
+    marked = [
+        {"type": "text_link", "offset": offset, "length": length, "url": url}
+        for offset, length, url in links
+    ]
+    reply = {name: text, "entities" if name == "text" else "caption_entities": marked}
+    assert read(text="x", reply_to_message=reply).quoted == Quoted(None, said)
 
 
 def test_the_files_of_a_quoted_message_have_its_senders_name() -> None:
@@ -644,6 +705,7 @@ def entity(**more: Any) -> Json:
         ({"from": {"id": 7, "username": WRONG}}, "username is no text"),
         ({"message_id": WRONG}, "message_id is no whole number"),
         ({"date": WRONG}, "date is no whole number"),
+        ({"edit_date": WRONG}, "edit_date is no whole number"),
         (
             {"is_topic_message": True, "message_thread_id": WRONG},
             "message_thread_id is no whole number",
@@ -656,6 +718,7 @@ def entity(**more: Any) -> Json:
         (entity(offset=WRONG), "entity.offset is no whole number"),
         (entity(length=WRONG), "entity.length is no whole number"),
         (entity(user=WRONG), "from is no object"),
+        (entity(url=WRONG), "entity.url is no text"),
         ({"photo": WRONG}, "photo is no list"),
         ({"photo": [WRONG]}, "photo is no object"),
         ({"photo": []}, "photo is empty"),
@@ -676,10 +739,25 @@ def entity(**more: Any) -> Json:
         ({"poll": {"options": WRONG}}, "options is no list"),
         ({"poll": {"options": [WRONG]}}, "option is no object"),
         ({"dice": WRONG}, "dice is no object"),
+        ({"checklist": WRONG}, "checklist is no object"),
+        ({"checklist": {"tasks": WRONG}}, "tasks is no list"),
+        ({"checklist": {"tasks": [WRONG]}}, "task is no object"),
+        ({"forward_origin": WRONG}, "forward_origin is no object"),
+        ({"forward_origin": {"sender_user_name": WRONG}}, "name is no text"),
         ({"reply_to_message": WRONG}, "reply_to_message is no object"),
         ({"reply_to_message": {"text": WRONG}}, "reply_to_message.text is no text"),
         ({"reply_to_message": {"from": WRONG}}, "from is no object"),
+        ({"reply_to_message": {"sender_chat": WRONG}}, "chat is no object"),
+        ({"reply_to_message": {"sender_chat": {"title": WRONG}}}, "title is no text"),
+        (
+            {"reply_to_message": {"message_id": WRONG}},
+            "reply_to_message.message_id is no whole number",
+        ),
         ({"reply_to_message": {}, "quote": WRONG}, "quote is no object"),
+        (
+            {"reply_to_message": {}, "quote": {"text": WRONG}},
+            "reply_to_message.text is no text",
+        ),
     ],
     ids=str,
 )
