@@ -193,7 +193,7 @@ OPENAI: Operations = {  # [D5]
         "Create a chat completion.",
         body=ref("ChatCompletionRequest"),
         answers={"200": content(ref("ChatCompletion"), stream=True)},
-        errors=("404", "409", "422", "502", "504"),
+        errors=("404", "422", "499", "502", "504"),
         parameters=(SESSION, IDEMPOTENCY),
     ),
     ("/v1/models", "get"): of_openai("List the models.", answers={"200": content(ref("Models"))}),

@@ -106,7 +106,7 @@ OPERATIONS: Operations = {
         "Create a message.",
         body=ref("MessageRequest"),
         answers={"200": content(ref("AnthropicMessage"), stream=True)},
-        errors=("404", "409", "422", "502", "504", "529"),
+        errors=("404", "422", "499", "502", "504", "529"),
         parameters=(SESSION, IDEMPOTENCY),
     ),
     ("/v1/messages/count_tokens", "post"): of_anthropic(

@@ -24,6 +24,7 @@ WORDS = {
     "416": "The file has no such part.",
     "422": "The idempotency key was used with another request.",
     "429": "Too many requests; see `Retry-After`.",
+    "499": "The answer was stopped.",
     "502": "The model failed.",
     "503": "Temporarily unavailable; see `Retry-After`.",
     "507": "The disk of the gateway cannot take the file.",

@@ -10,7 +10,9 @@ from core.providers.failures import KINDS, Kind
 Rates = Callable[[http.Headers], http.Headers]
 
 KIND_OF_NAME = {kind.name: kind for kind in KINDS.values()}
-OWN_STATUS = {"too_long": 504, "internal": 500, "stopped": 409}
+# 499 is what Google's APIs and nginx say of cancelled requests. After a 409 the AI SDK and LiteLLM
+# ask again, and do not read `x-should-retry`.
+OWN_STATUS = {"too_long": 504, "internal": 500, "stopped": 499}
 # Anthropic's client waits for hours, without a word; older ones of OpenAI ask again at once.
 LONGEST_WAIT_SECONDS = 60
 # By these words clients know that a conversation is too long for its model: LiteLLM, and agents

@@ -18,9 +18,9 @@ TYPES = {
     402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
-    409: "conflict_error",
     413: "request_too_large",
     429: "rate_limit_error",
+    499: "conflict_error",
     504: "timeout_error",
     OVERLOADED: "overloaded_error",
 }

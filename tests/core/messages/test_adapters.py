@@ -239,7 +239,7 @@ def test_m3_a_stopped_answer_does_not_look_whole() -> None:
     assert (seen["content"], seen["finish"]) == ("So", None)
     assert seen["error"] == whole_completion(log)["error"] == {**error, "param": None}
     stopped = Failure(code="stopped", text="")
-    assert failures.status_of(stopped) == 409
+    assert failures.status_of(stopped) == 499
     assert failures.headers_of(stopped) == {"x-should-retry": "false"}
 
 
