@@ -140,7 +140,7 @@ def stop_rest(session: ChatSession) -> int:
     first_left_out = {
         row.run_id: row.block_index
         for row in rest.select_for_update(of=("self",)).order_by("-block_index")
-        if "text" in row.payload and "kind" not in row.payload
+        if row.run_id is not None and "text" in row.payload and "kind" not in row.payload
     }
     count = outbox.take_back(rest)
     for run_id, index in first_left_out.items():

@@ -787,7 +787,7 @@ def test_a_picture_that_is_a_line_is_seen(open_page: OpenPage, gateway: Gateway)
     page, _ = open_page(gateway)
     line = io.BytesIO()
     Image.new("RGB", (1, 8000), "red").save(line, "PNG")
-    picture = {"name": "line.png", "mimeType": "image/png", "buffer": line.getvalue()}
+    picture: FilePayload = {"name": "line.png", "mimeType": "image/png", "buffer": line.getvalue()}
     page.locator("#attach-file").set_input_files(picture)
     expect(page.locator("#attachments img")).to_be_visible()
     ask(page, "A picture")
@@ -1138,9 +1138,10 @@ def test_at_400_percent_one_can_write_beside_files_and_choose_a_chat(
     """A window of 1280 by 1024 pixels, as WCAG 1.4.10 has it."""
     page, _ = open_page(gateway, viewport={"width": 320, "height": 256})
     names = [f"a rather long name, number {number}.txt" for number in range(4)]
-    page.locator("#attach-file").set_input_files(
-        [{"name": name, "mimeType": "text/plain", "buffer": b"words"} for name in names]
-    )
+    files: list[FilePayload] = [
+        {"name": name, "mimeType": "text/plain", "buffer": b"words"} for name in names
+    ]
+    page.locator("#attach-file").set_input_files(files)
     expect(page.locator("#attachments li")).to_have_count(4)
     for selector in ("#composer-text", "#send", "#attach"):
         expect(page.locator(selector)).to_be_in_viewport(ratio=1)
