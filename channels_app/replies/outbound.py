@@ -134,21 +134,22 @@ def answers_no_request(run: Run) -> bool:
 
 def stop_rest(session: ChatSession) -> int:
     """Send no more of a session's answers that are written; return how many messages are left out.
-    The model is told what its person has seen. Inside a transaction.
+    The model is told what its person has seen.
     """
     rest = outbox.rest_of_answers(session).filter(doubt_chat="")  # those in doubt are still sent
-    first_left_out = {
-        row.run_id: row.block_index
-        for row in rest.select_for_update(of=("self",)).order_by("-block_index")
-        if row.run_id is not None and "text" in row.payload and "kind" not in row.payload
-    }
-    count = outbox.take_back(rest)
-    for run_id, index in first_left_out.items():
-        sent = Delivery.objects.filter(run_id=run_id, block_index__lt=index)
-        seen = [row.payload.get("text", "") for row in sent.order_by("block_index")]
-        for answer in Message.objects.filter(run_id=run_id, role="assistant"):
-            answer.tell_model("\n\n".join([*seen, NOT_SEEN]))
-            answer.save(update_fields=["data", "text", "tokens"])
+    with atomic_write(joins=True):
+        first_left_out = {
+            row.run_id: row.block_index
+            for row in rest.select_for_update(of=("self",)).order_by("-block_index")
+            if row.run_id is not None and "text" in row.payload and "kind" not in row.payload
+        }
+        count = outbox.take_back(rest)
+        for run_id, index in first_left_out.items():
+            sent = Delivery.objects.filter(run_id=run_id, block_index__lt=index)
+            seen = [row.payload.get("text", "") for row in sent.order_by("block_index")]
+            for answer in Message.objects.filter(run_id=run_id, role="assistant"):
+                answer.tell_model("\n\n".join([*seen, NOT_SEEN]))
+                answer.save(update_fields=["data", "text", "tokens"])
     return count
 
 

@@ -337,6 +337,9 @@ class TestDatabase:
         cache.clear()
 
 
+SERVER = SimpleNamespace(close=lambda: None, vendor="postgresql")
+
+
 def test_a_database_that_does_not_answer_is_one_finding(
     safe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,7 +349,7 @@ def test_a_database_that_does_not_answer_is_one_finding(
         raise OperationalError("secret-password-in-a-message")
 
     monkeypatch.setattr(work, "migrations", fail)
-    monkeypatch.setattr(examination, "connection", SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(examination, "connection", SERVER)
     found = examination.examine(now=timezone.now())
     assert ids(found) == {("error", "database")}
     assert "secret-password" not in found[0].what

@@ -24,13 +24,16 @@ def examine(*, now: datetime) -> list[Finding]:
             found += of_the_database(now)
     except DatabaseError as failure:
         connection.close()
-        why = [*str(failure).strip().splitlines(), type(failure).__name__][0]
+        # A server's words may have a part of DATABASE_URL: of a password with an @ as a host.
+        why = type(failure).__name__
+        if connection.vendor == "sqlite":
+            why = [*str(failure).strip().splitlines(), why][0]
         found.append(
             error(
                 "database",
                 f"The database does not answer as it should ({why}).",
-                "Check DATABASE_URL, and that its server runs; of a file, that this user may write "
-                "it, those beside it and their folder.",
+                "Check DATABASE_URL, and that its server runs (`manage.py migrate` shows its "
+                "error); of a file, that this user may write it, those beside it and their folder.",
             )
         )
     return sorted(found, key=lambda each: each.level)

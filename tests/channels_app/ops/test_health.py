@@ -1,5 +1,7 @@
 """Health and the doctor of a gateway whose database or broker fails."""
 
+from types import SimpleNamespace
+
 import pytest
 import redis
 from django.db import OperationalError
@@ -38,6 +40,8 @@ def test_a_broker_that_refuses_says_why(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_doctor_repeats_the_reason_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = SimpleNamespace(close=lambda: None, vendor="sqlite")
+    monkeypatch.setattr(examination, "connection", file)
     monkeypatch.setattr(examination, "of_the_database", broken)
     [found] = [each for each in examination.examine(now=timezone.now()) if each.id == "database"]
     assert found.what == "The database does not answer as it should (disk I/O error)."
