@@ -54,3 +54,8 @@ export function signIn() {
 function csrfToken() {
   return document.querySelector("input[name=csrfmiddlewaretoken]")?.value ?? "";
 }
+
+/** Send a person's verdict on a source of an answer. */
+export function rateSource({ runId, messageId, sourceId, verdict }) {
+  return call("/chat/feedback", { run_id: runId, message_id: messageId, source_id: sourceId, verdict });
+}

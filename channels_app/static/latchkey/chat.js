@@ -3,13 +3,13 @@
 
 import { cleared, isShell, LATER, leaveShell, loadPageOfPerson } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
-import { call, signIn } from "./api.js";
+import { call, rateSource, signIn } from "./api.js";
 import { Composer } from "./composer.js";
 import { App } from "./install.js";
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
-import { offerDecisions, showNotice, toast } from "./notices.js";
+import { decisionsOver, offerDecisions, showNotice, toast } from "./notices.js";
 import { frameBytes, frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
 import { Push } from "./push.js";
@@ -39,7 +39,6 @@ class Chat {
   #refused = new Set();
   #missed = new Set();
   #sent = new Set();
-  #unpainted = new Map();
   #opening = 0;
   #reload = null;
   #filled = false;
@@ -57,7 +56,10 @@ class Chat {
       person: document.body.dataset.person,
     });
     this.settings = new Settings({ changed: () => this.#redrawWaiting(), failed: toast });
-    this.log = new Log({ suggest: (text) => this.composer.offer(text) });
+    this.log = new Log({
+      suggest: (text) => this.composer.offer(text),
+      update: (run, key) => this.#turnOf(run)?.update(key),
+    });
     this.drawer = sidebarToggle();
     this.sidebar = new Sidebar({
       open: (id) => this.open(id),
@@ -92,7 +94,7 @@ class Chat {
     this.turnEvents = {
       retry: (said) => this.say(said.text, resendable(said.media)),
       edit: (said) => this.edit(said),
-      rate: document.body.dataset.feedback ? rateSource : null,
+      rate: document.body.dataset.feedback ? (rating) => rateSource(rating).catch((error) => toast(error.message)) : null,
       showProgress: () => this.settings.showProgress,
     };
   }
@@ -426,25 +428,10 @@ class Chat {
     if (outcome !== "applied") return;
     this.#resuming.delete(run.id);
     if (part?.type === "action") act(`${run.id} ${frame.seq}`, part.props, this.#page());
-    if (key) this.#paintSoon(run, key);
+    if (key) this.log.paintSoon(run, key);
     else this.log.keepAtEnd(() => this.#turnOf(run)?.wait());
     if (event === "tool_end") this.#turnOf(run)?.showTools();
     if (event === "stream_start") this.sidebar.activity(run.sessionId, { busy: true });
-  }
-
-  /** Show part `key` of a run with the next picture of the screen, however many tokens come. */
-  #paintSoon(run, key) {
-    if (this.#unpainted.size === 0) requestAnimationFrame(() => this.#paint());
-    if (!this.#unpainted.has(run)) this.#unpainted.set(run, new Set());
-    this.#unpainted.get(run).add(key);
-  }
-
-  #paint() {
-    const changed = [...this.#unpainted];
-    this.#unpainted.clear();
-    this.log.keepAtEnd(() => {
-      for (const [run, keys] of changed) for (const key of keys) this.#turnOf(run)?.update(key);
-    });
   }
 
   /** A frame of a run that is not on this page: of another chat, or begun in another window. */
@@ -515,7 +502,7 @@ class Chat {
       this.#resume(run);
       return;
     }
-    this.#paint();
+    this.log.paint();
     if (!run.finish(frame)) return;
     const turn = this.#turnOf(run);
     this.log.keepAtEnd(() => turn?.finish());
@@ -585,16 +572,7 @@ class Chat {
   }
 
   notice(frame) {
-    const send = (fields) => {
-      const sent = this.connection.send({ type: "decide", ...fields });
-      if (!sent) toast(gettext("No connection. Try again in a moment."));
-      return sent;
-    };
-    const decide = {
-      request: (request, verdict) => send({ request, verdict }),
-      call: (call, digest, choice) => send({ tool_call: call, digest, choice }),
-    };
-    this.log.keepAtEnd(() => showNotice(frame, decide));
+    this.log.keepAtEnd(() => showNotice(frame, decisionsOver(this.connection)));
   }
 
   assistant(frame) {
@@ -658,11 +636,6 @@ class Chat {
 
 function sessionOfPath() {
   return /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? null;
-}
-
-function rateSource({ runId, messageId, sourceId, verdict }) {
-  const body = { run_id: runId, message_id: messageId, source_id: sourceId, verdict };
-  return call("/chat/feedback", body).catch((error) => toast(error.message));
 }
 
 new Chat().start();

@@ -20,9 +20,12 @@ export class Log {
   #connection = document.querySelector("#connection");
   #following = true;
   #late = null;
+  #unpainted = new Map();
+  #update;
 
-  /** on: {suggest(text)}: a suggestion of the welcome was chosen. */
-  constructor({ suggest }) {
+  /** on: {suggest(text)}: a suggestion of the welcome was chosen; {update(run, key)}: paint part `key` of a run. */
+  constructor({ suggest, update }) {
+    this.#update = update;
     this.#scroll.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toEnd.addEventListener("click", () => this.toEnd({ smooth: true }));
     // The place becomes smaller, too: by a keyboard, or by a long message in the box.
@@ -74,6 +77,21 @@ export class Log {
     change();
     if (this.#following) this.toEnd();
     else this.#scrolled();
+  }
+
+  /** Paint part `key` of a run with the next picture of the screen, however many tokens come. */
+  paintSoon(run, key) {
+    if (this.#unpainted.size === 0) requestAnimationFrame(() => this.paint());
+    if (!this.#unpainted.has(run)) this.#unpainted.set(run, new Set());
+    this.#unpainted.get(run).add(key);
+  }
+
+  paint() {
+    const changed = [...this.#unpainted];
+    this.#unpainted.clear();
+    this.keepAtEnd(() => {
+      for (const [run, keys] of changed) for (const key of keys) this.#update(run, key);
+    });
   }
 
   toEnd({ smooth = false } = {}) {

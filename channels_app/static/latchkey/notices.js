@@ -56,6 +56,19 @@ export function showNotice(frame, decide) {
   if (isFocused) node.querySelector(".icon-button").focus();
 }
 
+/** The decisions of `showNotice`, each sent over the connection; false without one. */
+export function decisionsOver(connection) {
+  const send = (fields) => {
+    const sent = connection.send({ type: "decide", ...fields });
+    if (!sent) toast(gettext("No connection. Try again in a moment."));
+    return sent;
+  };
+  return {
+    request: (request, verdict) => send({ request, verdict }),
+    call: (call, digest, choice) => send({ tool_call: call, digest, choice }),
+  };
+}
+
 /** Enable the buttons of all cards again. */
 export function offerDecisions() {
   for (const button of document.querySelectorAll("#notices button:disabled")) button.disabled = false;
