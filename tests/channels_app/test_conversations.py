@@ -127,6 +127,16 @@ def test_c9_a_message_during_a_run_waits_and_stop_keeps_the_partial_answer(
     until(lambda: not any(PLATFORM.reactions.values()))
 
 
+def answered(text: str) -> Run:
+    """Answer what waits in the only conversation; return the run, whose messages are not sent."""
+    session = ChatSession.objects.get()
+    with transactions.atomic_write():
+        run = inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
+        assert run is not None
+        outbound.enqueue_answer(run, Outcome(state="succeeded", text=text))
+    return run
+
+
 def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
     account: ChannelAccount,
 ) -> None:
@@ -134,11 +144,8 @@ def test_c9_stop_ends_an_answer_whose_messages_are_still_being_sent(
     PLATFORM.clear()
     text = "\n\n".join(letter * (TEXT_LIMIT // 2 + 1) for letter in "abc")
     write(account, "a long one", "1")
-    session = ChatSession.objects.get()
-    with transactions.atomic_write():
-        run = inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
-        assert run is not None
-        outbound.enqueue_answer(run, Outcome(state="succeeded", text=text))
+    run = answered(text)
+    session = run.session
     first = Delivery.objects.order_by("id")[0]
     asyncio.run(outbound.deliver(first.pk))
     write(account, "/stop", "2")
@@ -161,11 +168,8 @@ def test_c9_the_model_knows_of_a_message_in_doubt_which_stop_does_not_take_back(
 ) -> None:
     text = "\n\n".join(letter * (TEXT_LIMIT // 2 + 1) for letter in "abc")
     write(account, "a long one", "1")
-    session = ChatSession.objects.get()
-    with transactions.atomic_write():
-        run = inbox.flush_due(session_id=session.pk, now=timezone.now() + timedelta(seconds=9))
-        assert run is not None
-        outbound.enqueue_answer(run, Outcome(state="succeeded", text=text))
+    run = answered(text)
+    session = run.session
     Run.objects.update(state="succeeded")
     answer = Message.objects.create(session=session, run=run, role="assistant", text=text)
     _, second, third = Delivery.objects.order_by("block_index")
