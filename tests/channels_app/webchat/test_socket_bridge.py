@@ -1,5 +1,7 @@
 """The plain form of ``/ws`` for bridges [D3] [A3], and the owner's notices [A5] [A6]."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -32,12 +34,19 @@ def bridge(**identity: Any) -> ChannelAccount:
     return account
 
 
-async def test_d3_a_bridge_asks_in_plain_form_and_gets_one_plain_answer(ada: User) -> None:
-    account = await in_thread(bridge, value="42")
+@asynccontextmanager
+async def opened_by(account: ChannelAccount) -> AsyncIterator[Any]:
+    """Yield a socket that has signed in with a key of the bridge."""
     _, token = await key_of(account=account)
     async with opened(origin=None) as socket:
         await socket.say(type="auth", key=token)
         await socket.hear()
+        yield socket
+
+
+async def test_d3_a_bridge_asks_in_plain_form_and_gets_one_plain_answer(ada: User) -> None:
+    account = await in_thread(bridge, value="42")
+    async with opened_by(account) as socket:
         await socket.say(user_id="42", text="Hello")
         run = (await eventually(Run.objects.first)).public_id
         pen = await in_thread(take, run)
@@ -55,10 +64,7 @@ async def test_d3_a_bridge_asks_in_plain_form_and_gets_one_plain_answer(ada: Use
 
 async def test_d3_a_failed_answer_in_plain_form_names_its_kind(ada: User) -> None:
     account = await in_thread(bridge, value="42")
-    _, token = await key_of(account=account)
-    async with opened(origin=None) as socket:
-        await socket.say(type="auth", key=token)
-        await socket.hear()
+    async with opened_by(account) as socket:
         await socket.say(user_id="42", text="Hello")
         pen = await in_thread(take, (await eventually(Run.objects.first)).public_id)
         await in_thread(lambda: pen.end(state=Run.State.FAILED, error="Used up.", code="budget"))
@@ -68,10 +74,7 @@ async def test_d3_a_failed_answer_in_plain_form_names_its_kind(ada: User) -> Non
 
 async def test_a3_a5_an_unknown_sender_of_a_bridge_is_denied_and_recorded(ada: User) -> None:
     account = await in_thread(bridge, value="42")
-    _, token = await key_of(account=account)
-    async with opened(origin=None) as socket:
-        await socket.say(type="auth", key=token)
-        await socket.hear()
+    async with opened_by(account) as socket:
         await socket.say(user_id="666", text="Let me in", client_id="x")
         found = await socket.hear()
     assert found == {
@@ -92,10 +95,7 @@ async def test_d3_the_longest_sender_of_a_bridge_has_a_conversation(ada: User) -
     """
     longest = ["x" * 255 + end for end in "ab"]
     account = await in_thread(bridge, value=longest[0])
-    _, token = await key_of(account=account)
-    async with opened(origin=None) as socket:
-        await socket.say(type="auth", key=token)
-        await socket.hear()
+    async with opened_by(account) as socket:
         await socket.say(user_id=longest[1], text="Let me in")
         assert (await socket.hear())["status"] == 401
         await socket.say(user_id=longest[0], text="Hello")
@@ -109,10 +109,7 @@ async def test_d3_the_longest_sender_of_a_bridge_has_a_conversation(ada: User) -
 
 async def test_d3_a_bridge_names_its_sender_and_uses_no_other_frame(ada: User) -> None:
     account = await in_thread(bridge, value="42")
-    _, token = await key_of(account=account)
-    async with opened(origin=None) as socket:
-        await socket.say(type="auth", key=token)
-        await socket.hear()
+    async with opened_by(account) as socket:
         await socket.say(text="Hello")
         assert (await socket.hear())["field"] == "user_id"
         for frame in ({"type": "resume", "run_id": "x"}, {"type": "message", "text": "a"}):
