@@ -1,6 +1,7 @@
 """A WebSocket client that reconnects and resumes, as the page does."""
 
 import json
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,14 @@ from tests.gateways import Gateway
 from tests.servers import wait_until
 
 Frame = dict[str, Any]
+
+
+class BusyError(Exception):
+    """The gateway is full; the message may come again after so many ``seconds``."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 @dataclass
@@ -48,7 +57,8 @@ class Socket:
         return frame
 
     def say(self, text: str, *, client_id: str, session_id: str = "") -> tuple[str, str]:
-        """Send a message, again where the connection breaks; return its run and its session."""
+        """Send a message, again where the connection breaks, and when the gateway is busy, as it
+        says; return its run and its session."""
         given = {"type": "message", "text": text, "client_id": client_id, "session_id": session_id}
         while True:
             try:
@@ -57,11 +67,15 @@ class Socket:
             except (WebSocketException, OSError):
                 self.reconnections += 1
                 wait_until(self.comes_back, seconds=30, what="the web server")
+            except BusyError as busy:
+                time.sleep(busy.seconds)
 
     def accepted(self, client_id: str) -> tuple[str, str]:
-        """Receive until a message is accepted; return its run and its session."""
+        """Receive until a message is accepted; return its run and its session. Raises BusyError."""
         while True:
             frame = self.receive()
+            if frame.get("code") == "busy" and frame.get("client_id") == client_id:
+                raise BusyError(frame["retry_after"])
             if frame["type"] == "accepted" and frame["client_id"] == client_id:
                 return frame["run_id"], frame["session_id"]
             assert frame["type"] != "error", frame

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.channels_app.client import Client, Event, query
+from tests.channels_app.client import Client, Event, query, when_free
 from tests.channels_app.socket_client import Socket
 from tests.gateways import Gateway
 from tests.servers import wait_until
@@ -34,7 +34,7 @@ def test_fifty_people_over_sockets_and_http_at_once(crowd: list[Client], gateway
     def over_http(number: int) -> list[str]:
         client = crowd[number]
         start.wait(timeout=60)
-        said = client.say(f"{number}: message 0").body
+        said = when_free(lambda: client.say(f"{number}: message 0")).body
         runs = [
             client.start(f"{number}: message {each}", session_id=said["session_id"])
             for each in range(1, 4)
