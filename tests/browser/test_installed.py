@@ -284,6 +284,13 @@ def loads_of(page: Page) -> list[str]:
     return loads
 
 
+def come_home(page: Page, gateway: Gateway, *, timeout: float | None = None) -> None:
+    """Open the chat as an installed app does: the shell that comes may load the page at once, which
+    would interrupt a wait for all of it.
+    """
+    page.goto(gateway.base_url + "/?from=home", wait_until="commit", timeout=timeout)
+
+
 def test_w56_on_a_network_that_answers_nothing_the_chat_opens_within_seconds(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -292,7 +299,7 @@ def test_w56_on_a_network_that_answers_nothing_the_chat_opens_within_seconds(
     controlled(page)
     page.context.service_workers[0].evaluate(STALLED)
     page.context.set_offline(True)
-    page.goto(gateway.base_url + "/?from=home", timeout=20_000)
+    come_home(page, gateway, timeout=20_000)
     expect(page.locator("#offline-note")).to_have_text(OFFLINE)
 
 
@@ -303,7 +310,7 @@ def test_w56_a_page_that_takes_long_comes_after_the_shell(
     controlled(page)
     loads = loads_of(page)
     page.context.service_workers[0].evaluate(SLOW)
-    page.goto(gateway.base_url + "/?from=home")
+    come_home(page, gateway)
     expect(page.locator("#greeting")).to_contain_text("Ada")
     expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
     assert len(loads) == 2
@@ -320,7 +327,7 @@ def test_w56_attached_files_do_not_keep_the_page_from_coming_after_the_shell(
     expect(page.locator("#send")).to_be_enabled()
     loads = loads_of(page)
     page.context.service_workers[0].evaluate(SLOW)
-    page.goto(gateway.base_url + "/?from=home")
+    come_home(page, gateway)
     expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
     expect(page.locator("#attachments li")).to_contain_text("sea.md")
     assert len(loads) == 2
@@ -336,7 +343,7 @@ def test_w56_where_a_proxy_answers_pages_itself_and_lets_sockets_through_the_cha
     pages = re.compile(rf"^{re.escape(gateway.base_url)}/(c/[\w-]+)?$")
     page.route(pages, lambda route: route.fulfill(status=502))
     loads = loads_of(page)
-    page.goto(gateway.base_url + "/?from=home")
+    come_home(page, gateway)
     ask(page, "markdown, please")
     finished(page)
     assert len(loads) == 1
