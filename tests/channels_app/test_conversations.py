@@ -37,8 +37,9 @@ def write(account: ChannelAccount, text: str, message_id: str, **more: Any) -> N
 
 
 def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_reactions(
-    runner: Runner, account: ChannelAccount
+    runner: Runner, account: ChannelAccount, settings: Settings
 ) -> None:
+    settings.DEBOUNCE_IDLE_MILLISECONDS = 2000  # a busy machine takes a second for two
     write(account, "one", "1")
     write(account, "two", "2")
     until(lambda: PLATFORM.reactions.get(("main", "c1", "1")))
