@@ -65,7 +65,7 @@ def session() -> aiohttp.ClientSession:
     timeout = aiohttp.ClientTimeout(
         total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
     )
-    return aiohttp.ClientSession(timeout=timeout)
+    return aiohttp.ClientSession(timeout=timeout, request_class=leases.LeasedRequest)
 
 
 def proxy_of(address: str) -> str | None:

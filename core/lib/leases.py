@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import aiohttp
+
 # The part of a lease that its holder uses: it ends here before it ends in the database.
 OWN_LEASE = 0.9
 
@@ -56,3 +58,14 @@ def check() -> None:
     lease = _current.get()
     if lease is not None and lease.left <= 0:
         raise LeaseOverError("The lease is over.")
+
+
+class LeasedRequest(aiohttp.ClientRequest):
+    """A request of aiohttp that looks at the lease once more before it is sent: a connection may
+    take seconds, in which the process may be suspended.
+    """
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Send it. Raises LeaseOverError."""
+        check()
+        return await super().send(conn)

@@ -19,6 +19,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from core import VERSION
+from core.lib import leases
 
 AGENT = f"Latchkey/{VERSION}"
 
@@ -258,7 +259,9 @@ class Fetcher:
         connects to the first address that answers.
         """
         connector = aiohttp.TCPConnector(resolver=Pinned(addresses), ssl=self.tls)
-        return aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        return aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, request_class=leases.LeasedRequest
+        )
 
     async def _follow(self, url: str) -> Fetched:
         for _ in range(MAX_REDIRECTS + 1):

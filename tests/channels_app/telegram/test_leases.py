@@ -1,6 +1,7 @@
 """A process that was suspended past its lease makes no call under it ([RC8])."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -61,6 +62,30 @@ def test_no_call_of_the_bot_api_is_made_past_a_lease(local: Local, name: str) ->
         await bot_api.close()
 
     asyncio.run(call())
+    assert not local.api.calls
+
+
+def test_no_call_is_made_when_the_lease_ends_while_its_connection_opens(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ChannelAccount.objects.get(name="main")
+    row.config["api_base"] = local.api.base.replace("127.0.0.1", "localhost")
+    lease, resolved = leases.Lease(seconds=60), socket.getaddrinfo
+
+    def suspended(*given: Any, **named: Any) -> Any:
+        lease.until = leases.elapsed() - 1
+        return resolved(*given, **named)
+
+    async def call() -> None:
+        with leases.under(lease), pytest.raises(leases.LeaseOverError):
+            await OUTBOUND.send_text(
+                account=sending.account_of(row), target=Target("556"), **CALLS["send_text"]
+            )
+        await bot_api.close()
+
+    monkeypatch.setattr(socket, "getaddrinfo", suspended)
+    asyncio.run(call())
+    assert lease.left < 0
     assert not local.api.calls
 
 

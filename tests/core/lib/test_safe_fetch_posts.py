@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from core import VERSION
+from core.lib import leases
 from core.lib.safe_fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
 from tests.core.lib.test_safe_fetch import is_test_server, to_test_server
 
@@ -58,6 +59,20 @@ async def test_d4_a_post_carries_its_body_and_headers_and_brings_the_answer() ->
     )
     assert headers["Host"].startswith("bridge.example:")
     assert (posted.status, posted.body, posted.headers["X-Said"]) == (202, b"0123456789", "thanks")
+
+
+async def test_rc8_a_post_is_not_sent_when_its_lease_ends_before_it_is_connected() -> None:
+    lease = leases.Lease(seconds=60)
+
+    async def suspended(host: str, port: int) -> list[str]:
+        lease.until = leases.elapsed() - 1
+        return await to_test_server(host, port)
+
+    fetcher = Fetcher(resolve=suspended, allowed=is_test_server, ports=None)
+    async with Server() as server:
+        with leases.under(lease), pytest.raises(leases.LeaseOverError):
+            await fetcher.post(server.url("/"), body=b"{}", headers={})
+    assert not server.heard
 
 
 async def test_d4_a_post_follows_no_redirect() -> None:
