@@ -55,7 +55,8 @@ def of(row: UnknownRequest) -> BlockPattern | None:
 
 
 def _first(account_id: int, kind: str, sender: str) -> BlockPattern | None:
-    rows = BlockPattern.objects.filter(_reaches(account_id, kind)).order_by("id")[:MOST]
+    here = Q(account=None) | Q(account_id=account_id)
+    rows = BlockPattern.objects.filter(here, kind__in=("", kind)).order_by("id")[:MOST]
     return next((each for each in rows if matches(each.pattern, sender)), None)
 
 
@@ -141,10 +142,6 @@ def _groups_of(row: UnknownRequest) -> Iterator[Group]:
         yield Group(pattern, pattern.strip("*"), row.kind, pattern)
     if row.last_text:
         yield Group(f"“{row.last_text}”", '"' + row.last_text.replace('"', " ") + '"')
-
-
-def _reaches(account_id: int, kind: str) -> Q:
-    return Q(kind__in=("", kind)) & (Q(account=None) | Q(account_id=account_id))
 
 
 def _is_for(pattern: BlockPattern, row: UnknownRequest) -> bool:

@@ -186,7 +186,9 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
     name = public_id()
     with atomic_write():
         touch(where.session)
-        here = conversation_at(where)
+        here = inbox.session_here(
+            user=where.session.user, account=where.account, chat=where.chat, thread=where.thread
+        )  # the assistant's own conversation in that chat, which it is asked about there
         if here is not None:
             run = settled_run(session=here, text=text, route={"result_of": where.session.pk})
             mark_as_result(run, dedupe_key=f"{PREFIX}:{name}{TOLD}")
@@ -212,15 +214,6 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
             for number, block in enumerate(blocks)
         ]
     return Sent([row.id for row in rows])
-
-
-def conversation_at(where: Destination) -> ChatSession | None:
-    """Return the assistant's own conversation in the chat of a result, which it is asked about
-    there; None without one.
-    """
-    return inbox.session_here(
-        user=where.session.user, account=where.account, chat=where.chat, thread=where.thread
-    )
 
 
 def show_at_once(

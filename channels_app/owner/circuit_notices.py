@@ -1,6 +1,5 @@
 """Tell the owners once that a model is not asked for a while, and once that it answers again."""
 
-from datetime import datetime
 from functools import partial
 
 from django.utils.translation import gettext
@@ -11,7 +10,7 @@ from core.models import ModelCircuit
 from core.providers import circuits
 
 
-def look(*, now: datetime) -> None:
+def look() -> None:
     """Send the notices of circuits that have opened or closed. A chore."""
     if not circuits.has_unreported():
         return

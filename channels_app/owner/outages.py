@@ -42,7 +42,7 @@ def look(*, now: datetime) -> None:
                 notify_begin(account, waiting[account.pk], now=now)
     for account in told:
         if account.pk not in waiting and account.enabled:  # one that is off sends nothing
-            notify_end(account, now=now)
+            notify_end(account)
 
 
 def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
@@ -58,7 +58,7 @@ def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) ->
         )
 
 
-def notify_end(account: ChannelAccount, *, now: datetime) -> None:
+def notify_end(account: ChannelAccount) -> None:
     """Notify the owners that an account delivers again; undelivered notices are dropped. Where
     all that waited was given up or dismissed, nothing is told: nothing has left.
     """

@@ -248,15 +248,14 @@ def pending_requests(principal: Principal) -> list[dict[str, Any]]:
 
 
 def notices_of(principal: Principal) -> list[dict[str, Any]]:
-    """Return the cards of what waits, then of what was decided lately: read in this order, so that
-    what is decided meanwhile is among both.
+    """Return the cards of what waits, then, without buttons, of what was decided lately: read in
+    this order, so that what is decided meanwhile is among both.
     """
-    return [*pending_notices(principal), *decided_notices(principal)]
-
-
-def decided_notices(principal: Principal) -> list[dict[str, Any]]:
-    """Return the cards, without buttons, of what was decided lately: see ``decided_cards``."""
-    return [*tool_decisions.decided_cards(principal), *decided_requests(principal)]
+    return [
+        *pending_notices(principal),
+        *tool_decisions.decided_cards(principal),
+        *decided_requests(principal),
+    ]
 
 
 def decided_requests(principal: Principal) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ async def found(look: Callable[[], Iterable[int]]) -> Iterable[int]:
 async def before_work() -> None:
     """Do what a sweep does before it looks for work: deliveries of dead workers are due in it."""
     await done(lambda: notices.model_health(now=timezone.now()))
-    await done(lambda: circuit_notices.look(now=timezone.now()))
+    await done(circuit_notices.look)
     await done(lambda: mcp_notices.look(now=timezone.now()))
     await done(outbound.recover_lost)
 

@@ -134,18 +134,11 @@ class OfAssistant:
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("core.view_assistant") or self.may_edit(request)
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may_edit(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may_edit(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.may_edit(request)
-
-    def may_edit(self, request: HttpRequest) -> bool:
+    def may_edit(self, request: HttpRequest, obj: Any = None) -> bool:
         names = ("core.change_assistant", "core.add_assistant")
         return decides(request) and any(map(request.user.has_perm, names))
+
+    has_add_permission = has_change_permission = has_delete_permission = may_edit
 
 
 class ChainInline(OfAssistant, ThemedInline[AssistantModel, Assistant]):

@@ -83,14 +83,14 @@ def test_the_owner_is_told_when_a_circuit_opens_and_when_it_closes(account: Chan
     row = ModelCircuit.objects.get()
     assert (row.openings, row.code) == (1, "unreachable")
     for _ in range(2):
-        circuit_notices.look(now=timezone.now())
+        circuit_notices.look()
     until(lambda: PLATFORM.texts("own"))
     [told] = PLATFORM.texts("own")
     assert told.startswith("The model Big one fails (unreachable) and is not asked for a while")
     assert any("Big one is not asked" in each for each in health.model_problems())
     assert [each.id for each in work.model()] == ["model"]
     circuits.close(model_id=row.pk)
-    circuit_notices.look(now=timezone.now())
+    circuit_notices.look()
     until(lambda: len(PLATFORM.texts("own")) == 2)
     assert PLATFORM.texts("own")[-1] == "The model Big one answers again."
     assert health.model_problems() == []

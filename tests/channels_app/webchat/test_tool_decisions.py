@@ -207,10 +207,8 @@ async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
     assert (of_request["request"], of_request["decided"]) == (request.public_id, True)
     assert "Denied" in of_request["text"]
     assert not {"choices", "digest"} & {*of_call, *of_request}
-    assert (
-        await in_thread(operations.decided_notices, Principal(bob, session_key="a browser's")) == []
-    )
-    assert await in_thread(operations.decided_notices, Principal(ada)) == []
+    assert await in_thread(operations.notices_of, Principal(bob, session_key="a browser's")) == []
+    assert await in_thread(operations.notices_of, Principal(ada)) == []
 
 
 async def test_v68_a_program_with_the_key_of_an_owner_gets_no_card(ada: User, bob: User) -> None:

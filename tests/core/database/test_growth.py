@@ -88,7 +88,7 @@ def chores() -> None:
     usage_reports.roll_up(now=now)
     usage_reports.used_ratios(now=now, most=100)
     text_search.catch_up()
-    circuit_notices.look(now=now)
+    circuit_notices.look()
     mcp_notices.look(now=now)
     deciding.look(now=now)
     push_messages.purge()
