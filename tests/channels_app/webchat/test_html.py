@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -110,6 +111,15 @@ def test_rx6_a_long_word_of_addresses_takes_no_minutes(
     shown = shown_by(text)
     assert time.process_time() - started < 2.0
     assert "a.b" in shown or "$.b" in shown
+
+
+def test_rx6_nested_tags_need_no_deep_stack() -> None:
+    text = "<p>" * 280 + "words" + "</p>" * 280
+
+    def below(frames: int) -> str:
+        return below(frames - 1) if frames else render(text)
+
+    assert "words" in below(sys.getrecursionlimit() - 400)
 
 
 def test_long_texts_are_not_kept_in_memory() -> None:
