@@ -33,7 +33,7 @@ def plugin(parser: MarkdownIt) -> None:
         parser.inline.ruler.at(name, beside_cjk(rule.tokenize))
 
 
-class Linker(LinkifyIt):
+class Linker(LinkifyIt):  # type: ignore[misc]  # it has no types
     """The library's finder of addresses, in a time that grows with the text: from each address in a
     word, and each bracket in that, the library reads the rest of the word again.
     """
