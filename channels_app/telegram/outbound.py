@@ -32,7 +32,7 @@ REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
 OF_ANOTHER_KIND = re.compile("there is no (text|caption) in the message to edit", re.IGNORECASE)
 NO_TOPIC = "message thread not found"
 NOT_UNDERSTOOD = "the platform's answer was not understood"
-ADDRESS = re.compile(r"\w\.\w|://")  # text that Telegram could treat as an address
+# Telegram would fetch an address that a model or a sender wrote, and that of a link.
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -360,7 +360,7 @@ def content_of(block: Block) -> dict[str, Any]:
         "parse_mode": "MarkdownV2" if "markdown_v2" in block else None,
         "entities": entities_of(block),
         "reply_markup": markup_of(block),
-        "link_preview_options": preview_of(block),
+        "link_preview_options": NO_PREVIEW,
     }
 
 
@@ -373,12 +373,6 @@ def entities_of(block: Block) -> list[MessageEntity] | None:
 def with_server(account: Account) -> tuple[int, str]:
     """Return an account at its Bot API server."""
     return account.id, bot_api.base_of(account)
-
-
-def preview_of(block: Block) -> LinkPreviewOptions | None:
-    """Disable previews: Telegram would fetch an address that a model or a sender wrote."""
-    linked = any(each["type"] == "text_link" for each in block.get("entities", ()))
-    return NO_PREVIEW if linked or ADDRESS.search(block["text"]) else None
 
 
 def markup_of(block: Block) -> InlineKeyboardMarkup | None:

@@ -40,6 +40,7 @@ HOST_IN_TEXT: Final = re.compile(
 MAILBOX_IN_TEXT: Final = re.compile(r"(?<![\w.+%-])[\w.+%-]+@[\w.-]*\w")
 RECIPIENTS: Final = {"to", "cc", "bcc"}
 LONGEST_TEXT: Final = 200  # of a link; in a longer one no host is looked for
+KEPT: Final = 20_000  # characters of a text whose rendering is kept for the next time
 # Invisible characters: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 # Two lines of a phone. The link and the copied answer keep the whole address.
@@ -73,9 +74,13 @@ ATTRIBUTE_VALUES: Final = {
 }
 
 
-@lru_cache(maxsize=256)
 def render(text: str) -> str:
     """Render Markdown as HTML; text that is too expensive to parse becomes plain text."""
+    return (_rendered if len(text) <= KEPT else _rendered.__wrapped__)(text)
+
+
+@lru_cache(maxsize=256)
+def _rendered(text: str) -> str:
     if len(text) > MAX_CHARACTERS or sum(map(text.count, MARKERS)) > MAX_MARKERS:
         return render_plain(text)
     return _sanitiser().clean(_parser().render(clean(text)))

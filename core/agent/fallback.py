@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from core.tools.base import Tool
 
 PROMISE_CHARACTERS = 400
 CALL_CHARACTERS = 20_000
+MOST_TRIED = 20  # places where a call may begin: each is parsed up to the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +162,8 @@ def arguments_of(value: dict[str, Any]) -> dict[str, Any]:
 
 def of_code(piece: str, names: set[str]) -> Wanted | None:
     """Parse ``name(key="value", …)`` as Python without running it; only literals count."""
-    for begin in CODE.finditer(piece):
-        if begin[1] not in names:
-            continue
+    named = (each for each in CODE.finditer(piece) if each[1] in names)
+    for begin in islice(named, MOST_TRIED):
         code = piece[begin.end(1) : piece.rfind(")") + 1]
         try:
             call = ast.parse(f"tool{code}", mode="eval").body

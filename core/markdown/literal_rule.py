@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from linkify_it import LinkifyIt
+from linkify_it.main import Match
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, emphasis, strikethrough
 from markdown_it.rules_inline.linkify import linkify
@@ -16,9 +17,11 @@ from .words import Literals, apostrophe, end_of_run
 # The scheme of an address, as the library finds it, within the last characters of a text.
 SCHEME = re.compile(r"(?:^|[^a-z0-9.+-])(https?|ftp)$", re.IGNORECASE)
 BEFORE = 6
-LONGEST = 1000  # characters in which an address shows that it is one
-# Signs of CJK texts, which addresses hold only encoded.
-SIGN = re.compile("[‘-‟…\u3000-〿！-／：-＠［-｀｛-･]")
+# The host of an address shows whether it is one.
+HOST = re.compile(r"://[^\s/?#]*")
+# Addresses hold no blanks, and signs of CJK texts only encoded.
+WORD = re.compile("[^\\s‘-‟…\u3000-〿！-／：-＠［-｀｛-･]+")
+IN_BRACKETS = 200  # characters of an address between two brackets or quotes
 
 
 def plugin(parser: MarkdownIt) -> None:
@@ -30,20 +33,42 @@ def plugin(parser: MarkdownIt) -> None:
         parser.inline.ruler.at(name, beside_cjk(rule.tokenize))
 
 
+class Linker(LinkifyIt):  # type: ignore[misc]  # it has no types
+    """The library's finder of addresses, in a time that grows with the text: from each address in a
+    word, and each bracket in that, the library reads the rest of the word again.
+    """
+
+    def _on_compile(self) -> None:
+        path = self.re["src_path"].replace(".)*", f".){{0,{IN_BRACKETS}}}")
+        self.re["src_path"] = path.replace(".)+", f".){{1,{IN_BRACKETS}}}")
+
+    def match(self, text: str) -> list[Match] | None:
+        """Return the addresses in a text, in each word the next behind the last; None for none."""
+        schema = re.compile(self.re["schema_search"], re.IGNORECASE)
+        found: list[Match] = []
+        for word in WORD.finditer(text):
+            begun = schema.search(word[0])
+            while begun is not None:
+                begin, end = begun.start(2), begun.end()
+                length = self.test_schema_at(word[0], begun[2], end)
+                if length:
+                    at, end = word.start(), end + length
+                    found.append(self._create_match(text, begun[2], at + begin, at + end))
+                # The last sign of an address may stand before the next one.
+                begun = schema.search(word[0], end - 1 if length else end)
+        return found or None
+
+    def match_at_start(self, text: str) -> Match | None:
+        """Return the address with which a text begins; None for none."""
+        word = WORD.match(text)
+        return super().match_at_start(word[0]) if word else None
+
+
 def linker() -> LinkifyIt:
     """Return the finder of addresses: whole ones (README.md is no host), which end before a sign of
     a CJK text.
     """
-    links = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
-    length_of = links.default_schemas["http:"]["validate"]
-
-    def validate(_: LinkifyIt, text: str, at: int) -> int:
-        end = at + int(length_of(text, at))
-        sign = SIGN.search(text, at, end)
-        return (sign.start() if sign else end) - at
-
-    links.add("http:", {"validate": validate})
-    return links
+    return Linker(options={"fuzzy_email": False, "fuzzy_link": False})
 
 
 def beside_cjk(
@@ -70,11 +95,11 @@ def address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the lib
     where it makes no link then.
     """
     at, links = state.pos, state.md.linkify
-    begins = state.src.startswith("://", at)
-    found = SCHEME.search(state.pending[-BEFORE:]) if begins else None
-    if found is None or links is None:
+    host = HOST.match(state.src, at)
+    found = SCHEME.search(state.pending[-BEFORE:]) if host else None
+    if host is None or found is None or links is None:
         return False
-    link = links.match_at_start(state.src[at - len(found[1]) : at + LONGEST])
+    link = links.match_at_start(found[1] + host[0])
     if link is None or not state.md.validateLink(state.md.normalizeLink(link.url)):
         return False
     return linkify(state, silent)

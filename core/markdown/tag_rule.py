@@ -63,7 +63,9 @@ def style(state: StateInline, found: re.Match[str], *, silent: bool) -> bool:
         if name in SHOWN:
             state.push("tag_open", SHOWN[name], 1)
         state.pos, state.posMax = found.end(), end
+        state.level += name in BLOCKS  # the others count when they are pushed; the library's limit
         state.md.inline.tokenize(state)
+        state.level -= name in BLOCKS
         state.posMax = most
         if name in SHOWN:
             state.push("tag_close", SHOWN[name], -1)

@@ -99,6 +99,13 @@ def test_a_table_is_sent_in_markdown_v2_that_telegram_accepts(
     assert any(kind == "pre" and "a.py" in text for kind, text in call.params["spans"])
 
 
+def test_rx9_telegram_fetches_no_link_of_a_result(telegram_agent: Agent, api: FakeBotApi) -> None:
+    """[RX9] Its address may hold words of the conversation: a press alone sends them."""
+    telegram_agent.send("See [the page](https://evil.example/?q=secret).")
+    (call,) = api.of("sendMessage")
+    assert call.params["link_preview_options"] == {"is_disabled": True}
+
+
 def test_the_outer_fence_goes_and_inner_ones_stay(telegram_agent: Agent, api: FakeBotApi) -> None:
     """[S2]"""
     assert telegram_agent.send(NESTED)["status"] == "success"

@@ -2,7 +2,9 @@
 
 import html
 import re
+import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from urllib.parse import unquote
 
@@ -94,6 +96,42 @@ def test_rx6_a_hundred_kilobytes_of_one_mark_take_no_minutes(mark: str) -> None:
         shown = render(text)
         assert time.process_time() - started < 3.0
         assert shown
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["http://a.b/?", "//a.b/?", "http://$.b/?", "http://a.b/(", 'http://$.b/"', "http://a.b/。"],
+)
+@pytest.mark.parametrize("shown_by", [render, render_plain])
+def test_rx6_a_long_word_of_addresses_takes_no_minutes(
+    unit: str, shown_by: Callable[[str], str]
+) -> None:
+    text = unit * (20_000 // len(unit))
+    started = time.process_time()
+    shown = shown_by(text)
+    assert time.process_time() - started < 2.0
+    assert "a.b" in shown or "$.b" in shown
+
+
+def test_rx6_nested_tags_need_no_deep_stack() -> None:
+    text = "<p>" * 280 + "words" + "</p>" * 280
+
+    def below(frames: int) -> str:
+        return below(frames - 1) if frames else render(text)
+
+    assert "words" in below(sys.getrecursionlimit() - 400)
+
+
+def test_long_texts_are_not_kept_in_memory() -> None:
+    render("Warm.")
+    tracemalloc.start()
+    try:
+        for number in range(8):
+            assert len(render(f"\N{GRINNING FACE} {number} " + "a" * 190_000)) > 190_000
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2_000_000  # one of them has 760 kB, and so has its HTML
 
 
 def test_rx6_expensive_text_is_shown_as_plain_text() -> None:

@@ -69,6 +69,14 @@ def test_l3_a_written_call_is_found(text: str) -> None:
     assert written(text) == CATS
 
 
+def test_l3_a_name_written_a_thousand_times_holds_up_no_worker() -> None:
+    """[L3]: each was parsed up to the end of the answer, for seconds."""
+    text = f"{TOOLS[0].name}(a=1," * 2000
+    began = time.process_time()
+    assert written(f"{text[:19_990]})") is None
+    assert time.process_time() - began < 0.7
+
+
 def test_l3_a_call_has_a_longest_text() -> None:
     call = 'web_search(query="cats")'
     assert written(call.ljust(20_000)) == CATS

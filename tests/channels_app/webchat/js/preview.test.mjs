@@ -127,3 +127,10 @@ test("no text breaks it, and none takes long", () => {
     parseInline(short);
   }
 });
+
+test("a run of backticks is read once, whole", () => {
+  const before = spent();
+  inline("`".repeat(5900)); // just below the length that is not read at all
+  assert.ok(spent() - before < 1000);
+  assert.equal(inline("```a`"), "```a`"); // as in CommonMark
+});
