@@ -66,8 +66,11 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(
 def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
-    """The file need not be chosen again; one that the gateway will never take is removed."""
+    """The file need not be chosen again, also after a press on reload: the page asks before it
+    goes. One that the gateway will never take is removed.
+    """
     page, _ = open_page(gateway)
+    asked = list[str]()
     page.route("**/files?*", lambda route: route.abort(), times=1)
     page.locator("#attach-file").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
@@ -80,11 +83,16 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     page.route("**/files?*", lambda route: route.fulfill(status=503, json={}), times=1)
     again.click()
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    page.once("dialog", lambda dialog: asked.append(dialog.type) or dialog.dismiss())
+    page.evaluate("location.reload()")
     again.click()
     expect(again).to_have_count(0)
+    assert asked == ["beforeunload"]
     page.get_by_role("button", name="Send").click()
     finished(page)
     expect(page.locator(".bubble .attached")).to_contain_text("a.txt")
+    page.reload()  # nothing would be lost: it does not ask
+    finished(page)
     page.route("**/files?*", lambda route: route.fulfill(status=413, json={}), times=1)
     page.locator("#attach-file").set_input_files(
         {"name": "b.txt", "mimeType": "text/plain", "buffer": b"words"}

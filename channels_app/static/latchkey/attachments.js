@@ -35,6 +35,10 @@ export class Attachments {
       event.preventDefault();
       this.add(files);
     });
+    // The browser asks first: the page keeps no file that the gateway does not have.
+    addEventListener("beforeunload", (event) => {
+      if (!this.areKept || !tabStorage.isStored) event.preventDefault();
+    });
     const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
     addEventListener("dragover", (event) => {
       if (!holdsFiles(event)) return;
