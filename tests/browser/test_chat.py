@@ -1003,6 +1003,9 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
     expect(page.locator(".session-title").first).to_have_css("direction", "rtl")
     expect(page.locator(".prose")).to_have_css("direction", "rtl")
     expect(page.locator(".prose .code")).to_have_css("direction", "ltr")
+    for spoken in (".prose", "#announcer"):
+        expect(page.locator(spoken)).to_have_attribute("lang", "he")
+    expect(page.locator(".prose .copy")).to_have_attribute("lang", re.compile("^en"))
     sides = page.locator(".prose > p").evaluate_all(SIDES)
     assert sides == ["right", "left"]
     run = page.locator(".turn").get_attribute("data-run")

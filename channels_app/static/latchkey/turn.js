@@ -93,6 +93,7 @@ export class Turn {
     this.#status.replaceChildren();
     this.answer.removeAttribute("aria-busy");
     this.#settleTexts(final);
+    if (this.language) for (const node of this.#parts.querySelectorAll(".prose")) node.lang = this.language;
     this.showTools();
     for (const [key, view] of this.#views) {
       view.rest?.();
@@ -171,6 +172,11 @@ export class Turn {
     const bar = percent === null ? null : el("progress", { max: 100, value: percent, "aria-label": words });
     const line = el("span.status-words", {}, words);
     this.#status.replaceChildren(spinner, line, ...(bar ? [bar] : []));
+  }
+
+  /** The language of the answer; "" where it is not known. */
+  get language() {
+    return textOf(this.run?.final?.language);
   }
 
   /** The announcement for screen readers when the answer is complete. */
