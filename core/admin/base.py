@@ -187,8 +187,8 @@ class RowsFormSet(_FormSet):
         super().add_fields(form, index)
 
     def get_queryset(self) -> Any:
-        """Return the rows; once the forms of a sent page are made, theirs: the admin shows both side
-        by side, and a row that is gone would shift those behind it.
+        """Return the rows; once the forms of a sent page are made, theirs: the admin shows both
+        side by side, and a row that is gone would shift those behind it.
         """
         if self.is_bound and "forms" in vars(self):
             return [form.instance for form in self.initial_forms]

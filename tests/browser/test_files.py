@@ -1,8 +1,10 @@
 """Files in the web chat: dropped, uploaded with a bar; finished ones as cards ([L4], [L5])."""
 
 import io
+import re
 import wave
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,15 +16,6 @@ from tests.gateways import Gateway
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
 COOKIES = "() => { try { return document.cookie } catch { return 'none' } }"
-DROP = """() => {
-  const data = new DataTransfer();
-  data.items.add(new File(["# Sea\\n\\nThe sea is salty."], "sea.md", { type: "text/markdown" }));
-  const more = { dataTransfer: data, bubbles: true, cancelable: true };
-  document.querySelector("#log").dispatchEvent(new DragEvent("dragover", more));
-  const shown = document.body.classList.contains("dropping");
-  document.querySelector("#log").dispatchEvent(new DragEvent("drop", more));
-  return shown;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +29,27 @@ def gateway(
     running.stop()
 
 
+def drop(page: Page, *paths: Path) -> None:
+    """Drag what is on the disk over the conversation, and drop it."""
+    protocol = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [*map(str, paths)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver"):
+        protocol.send("Input.dispatchDragEvent", {"type": kind, "x": 600, "y": 200, "data": data})
+    expect(page.locator("body")).to_have_class(re.compile("dropping"))
+    protocol.send("Input.dispatchDragEvent", {"type": "drop", "x": 600, "y": 200, "data": data})
+
+
 def test_l5_a_dropped_document_is_uploaded_and_summarized(
-    open_page: OpenPage, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway, tmp_path: Path
 ) -> None:
+    """A folder beside it is refused in words: it cannot be read."""
     page, seen = open_page(gateway)
     expect(page.locator("#log")).to_be_attached()
-    assert page.evaluate(DROP)
+    (tmp_path / "folder").mkdir()
+    document = tmp_path / "sea.md"
+    document.write_text("# Sea\n\nThe sea is salty.\n", encoding="utf-8")
+    drop(page, tmp_path / "folder", document)
+    expect(page.locator("#toasts")).to_contain_text("A folder cannot be attached.")
     item = page.locator("#attachments li.file")
     expect(item).to_contain_text("sea.md")
     expect(item.locator("progress")).to_have_count(0)

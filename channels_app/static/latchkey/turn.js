@@ -1,7 +1,7 @@
 // One turn on the page: the message, and the growing answer.
 
 import { textOf } from "./conversation.js";
-import { el, icon, iconButton, ownUrl } from "./dom.js";
+import { el, icon, iconButton, onPress, ownUrl } from "./dom.js";
 import { copyButton } from "./live.js";
 import { errorBlock, imageSource, viewOf } from "./messages.js";
 import { reminderButtons } from "./reminder.js";
@@ -154,7 +154,7 @@ export class Turn {
   #fillFoot(final) {
     const copy = this.run.text() ? copyButton(gettext("Copy the answer"), () => this.run.text()) : null;
     const again = this.said
-      ? iconButton("retry", gettext("Ask again"), ({ detail }) => detail < 2 && this.on.retry(this.said)) // once a double click
+      ? iconButton("retry", gettext("Ask again"), onPress(() => this.on.retry(this.said)))
       : null;
     this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
     this.#foot.hidden = false;
