@@ -1312,8 +1312,8 @@ def test_the_focus_goes_to_the_chat_in_the_place_of_the_one_that_was_deleted(
 def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
-    """The button that was pressed is disabled or gone then. The second half of a double click, and a
-    key that is held, meet another one in its place, and do not press that.
+    """The button that was pressed is disabled or gone then. The second half of a double click, and
+    a key that is held, meet another one in its place, and do not press that.
     """
     page, _ = open_page(gateway)
     box = page.get_by_label("Message", exact=True)
