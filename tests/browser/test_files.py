@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from tests.browser.conftest import Seen, ask, finished, hold, started
 from tests.conftest import DatabaseMaker
@@ -79,6 +79,11 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     """
     page, _ = open_page(gateway)
     asked = list[str]()
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
     page.route("**/files?*", lambda route: route.abort(), times=1)
     page.locator("#attach-file").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
@@ -91,7 +96,7 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     page.route("**/files?*", lambda route: route.fulfill(status=503, json={}), times=1)
     again.click()
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
-    page.once("dialog", lambda dialog: asked.append(dialog.type) or dialog.dismiss())
+    page.once("dialog", stay)
     page.evaluate("location.reload()")
     again.click()
     expect(again).to_have_count(0)
