@@ -12,6 +12,7 @@ from channels_app.schedules import buttons, firing
 from channels_app.webchat import adapter, html
 from core.conversations import sessions
 from core.database.queries import only
+from core.lib.languages import spoken_in
 from core.messages import MessageDict, fold
 from core.models import ChatSession, Message, Run, RunEvent
 from core.tools import languages, phrases
@@ -117,6 +118,7 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "parts": shown,
         "text": row.shown,
+        "language": spoken_in(row.shown),
         "format": row.format,
         "images": row.data.get("images", []),
         "files": row.data.get("files", []),
@@ -219,6 +221,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         "interrupted": run.state == Run.State.CANCELLED,
         "from_agent": run.origin == results.ORIGIN and not run.text,
         "answered_by": result.get("answered_by", ""),
+        "language": spoken_in(given.text),
         "at": run.finished_at.isoformat() if run.finished_at else None,
         "reminder": reminder_in(message) if message is not None else None,
         "html_of": {

@@ -186,6 +186,14 @@ class RowsFormSet(_FormSet):
                 field.show_hidden_initial = True
         super().add_fields(form, index)
 
+    def get_queryset(self) -> Any:
+        """Return the rows; once the forms of a sent page are made, theirs: the admin shows both
+        side by side, and a row that is gone would shift those behind it.
+        """
+        if self.is_bound and "forms" in vars(self):
+            return [form.instance for form in self.initial_forms]
+        return super().get_queryset()
+
     def old_forms(self) -> list[Any]:
         """Return the forms whose rows are no longer those that the page showed."""
         return [form for form in self.initial_forms if form.instance.pk is None]

@@ -115,6 +115,7 @@ LETTERS = {
 }
 COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
 SAMPLE = 4000
+SPOKEN = 500
 LEAST_SHARE = 0.15
 LEAST_WORDS = 3
 POINTED = frozenset({"en", "zh", "ja", "ko", "th", "hi", "he", "ar", "fa"})  # 1.5 and not 1,5
@@ -168,10 +169,22 @@ def decimal_sign(text: str) -> str:
     """Return the sign before decimals in the language of ``text``; empty where its words do not
     tell the language, or its countries differ.
     """
+    tag = surely(text)[:2]
+    return "" if tag in {"", "es"} else "." if tag in POINTED else ","
+
+
+def surely(text: str) -> str:
+    """Return the tag of the language that ``text`` is written in; empty where few words tell it."""
     language = detect(text)
-    words = re.findall(r"\w+", text[:SAMPLE].casefold())
     known = COMMON_WORDS.get(language.tag)
-    if known is not None and sum(word in known for word in words) < LEAST_WORDS:
-        return ""
-    tag = language.tag[:2]
-    return "" if tag == "es" else "." if tag in POINTED else ","
+    words = re.findall(r"\w+", text[:SAMPLE].casefold())
+    few = known is not None and sum(word in known for word in words) < LEAST_WORDS
+    return "" if few else language.tag
+
+
+def spoken_in(text: str) -> str:
+    """Return the language in which a reader of screens reads ``text`` ("de", "zh-TW"), by its first
+    words; empty where they do not tell.
+    """
+    tag = surely(text[:SPOKEN])
+    return tag if tag.startswith("zh") else tag[:2]

@@ -17,6 +17,7 @@ SHOWN = {
 # Blocks, as in the cell of a table: their texts stand below each other.
 BLOCKS = {"ul": "", "ol": "", "li": "• ", "p": "", "summary": ""}
 LOOSE = {"ul", "ol", "li", "summary"}  # may begin with a space
+BEGINNING = re.compile(r"\s*<p>\S", re.IGNORECASE)  # a text of paragraphs, as in HTML
 LISTED = re.compile(r"\s*<li>", re.IGNORECASE)
 TAG = re.compile(
     rf"<(?:(?P<style>{'|'.join(SHOWN | BLOCKS)})>|(?P<break>br)\s*/?>\n?"
@@ -92,6 +93,8 @@ def is_spoken_of(text: str, opening: re.Match[str]) -> bool:
     if name not in LOOSE and text.startswith(" ", start):
         return True
     before = text[max(0, opening.start() - 99) : opening.start()].rstrip(" ")
+    if BEGINNING.match(text):
+        return False
     is_list = name in {"ul", "ol"} and LISTED.match(text, start)
     return name in BLOCKS and before[-1:] not in {"", "\n", ">"} and not is_list
 

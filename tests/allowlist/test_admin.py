@@ -763,6 +763,29 @@ def test_an_old_page_of_a_person_takes_back_nothing_that_it_does_not_change(
     assert changed == {"display_name": ["", "Ada"]}
 
 
+def test_a_refused_old_page_shows_each_identity_in_its_row(
+    owner_client: Client, telegram: ChannelAccount
+) -> None:
+    """Behind one that was removed meanwhile each had the name of the next, and the last was lost,
+    so that the page, sent again, took it away.
+    """
+    person = User.objects.create(username="guest")
+    rows = [
+        person.identities.create(kind="im", channel="telegram", account=telegram, value=value)
+        for value in ("41", "42", "43")
+    ]
+    address = reverse("admin:core_user_change", args=[person.pk])
+    sent = shown_fields(owner_client.get(address))
+    rows[0].delete()
+    answer = owner_client.post(address, {**sent, "identities-0-value": "44"})
+    assert "These rows were changed elsewhere" in answer.content.decode()
+    shown = answer.context["inline_admin_formsets"][0]
+    named = [(each.form["value"].value(), str(each.original)) for each in shown if each.original]
+    assert named[1:] == [("42", str(rows[1])), ("43", str(rows[2]))]
+    inputs = re.findall(r'<input[^>]* name="identities-\d-value"[^>]*>', answer.content.decode())
+    assert [re.findall(r' value="(\d+)"', each) for each in inputs] == [["44"], ["42"], ["43"]]
+
+
 def test_an_old_page_of_a_person_takes_back_no_end_of_an_identity(
     owner_client: Client, telegram: ChannelAccount
 ) -> None:

@@ -1003,6 +1003,9 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
     expect(page.locator(".session-title").first).to_have_css("direction", "rtl")
     expect(page.locator(".prose")).to_have_css("direction", "rtl")
     expect(page.locator(".prose .code")).to_have_css("direction", "ltr")
+    for spoken in (".prose", "#announcer"):
+        expect(page.locator(spoken)).to_have_attribute("lang", "he")
+    expect(page.locator(".prose .copy")).to_have_attribute("lang", re.compile("^en"))
     sides = page.locator(".prose > p").evaluate_all(SIDES)
     assert sides == ["right", "left"]
     run = page.locator(".turn").get_attribute("data-run")
@@ -1309,25 +1312,34 @@ def test_the_focus_goes_to_the_chat_in_the_place_of_the_one_that_was_deleted(
 def test_one_goes_on_writing_after_a_press_on_send_stop_or_remove(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
-    """The button that was pressed is disabled or gone then."""
+    """The button that was pressed is disabled or gone then. The second half of a double click, and
+    a key that is held, meet another one in its place, and do not press that.
+    """
     page, _ = open_page(gateway)
     box = page.get_by_label("Message", exact=True)
     box.fill("Some markdown")
-    page.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_role("button", name="Send", exact=True).press("Enter")
     expect(box).to_be_focused()
     finished(page)
     box.fill("Let it hang")
-    page.get_by_role("button", name="Send", exact=True).press("Enter")
+    page.get_by_role("button", name="Send", exact=True).dblclick()
     expect(box).to_be_focused()
     expect(page.locator(".prose").last).to_contain_text("Half of")
+    expect(page.locator(".stopped")).to_have_count(0)
     page.get_by_role("button", name="Stop the answer").press("Enter")
     finished(page, 2)
     expect(box).to_be_focused()
     page.locator("#attach-file").set_input_files(
         {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea"}
     )
-    page.get_by_role("button", name="Remove sea.md").press("Enter")
+    box.fill("Not yet")
+    page.get_by_role("button", name="Remove sea.md").focus()
+    for _ in range(3):
+        page.keyboard.down("Enter")  # held: it goes on in the box
+    page.keyboard.up("Enter")
     expect(box).to_be_focused()
+    expect(box).to_have_value("Not yet")
+    expect(page.locator(".bubble")).to_have_count(2)
     held = hold(page, "**/files?name=land*")
     files: list[FilePayload] = [
         {"name": f"{name}.md", "mimeType": "text/markdown", "buffer": b"#"}
@@ -1783,10 +1795,12 @@ def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
 def test_the_focus_stays_with_the_cards_until_the_last_is_dismissed(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
-    """[A6] By keys alone: decided, dismissed, and back in the message box."""
+    """[A6] By keys alone: decided, dismissed, and back in the message box. A double click on the
+    button of one dismisses no other.
+    """
     cards = [
         {"type": "notice", "request": name * 22, "text": f"Unknown request from {name}."}
-        for name in "ab"
+        for name in "abc"
     ]
 
     def decide(socket: WebSocketRoute, given: str) -> None:
@@ -1804,6 +1818,9 @@ def test_the_focus_stays_with_the_cards_until_the_last_is_dismissed(
     page.route_web_socket(re.compile(r"/ws\?"), talk)
     page.reload()
     shown = page.locator(".notice:visible")
+    expect(shown).to_contain_text("Unknown request from c.")
+    expect(page.get_by_role("button", name="2 more")).to_be_visible()
+    shown.get_by_role("button", name="Dismiss the notice").dblclick()
     expect(shown).to_contain_text("Unknown request from b.")
     shown.get_by_role("button", name="Approve", exact=True).press("Enter")
     expect(shown).to_contain_text("Approved.")

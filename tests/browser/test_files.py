@@ -1,11 +1,13 @@
 """Files in the web chat: dropped, uploaded with a bar; finished ones as cards ([L4], [L5])."""
 
 import io
+import re
 import wave
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from tests.browser.conftest import Seen, ask, finished, hold, started
 from tests.conftest import DatabaseMaker
@@ -14,15 +16,6 @@ from tests.gateways import Gateway
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
 COOKIES = "() => { try { return document.cookie } catch { return 'none' } }"
-DROP = """() => {
-  const data = new DataTransfer();
-  data.items.add(new File(["# Sea\\n\\nThe sea is salty."], "sea.md", { type: "text/markdown" }));
-  const more = { dataTransfer: data, bubbles: true, cancelable: true };
-  document.querySelector("#log").dispatchEvent(new DragEvent("dragover", more));
-  const shown = document.body.classList.contains("dropping");
-  document.querySelector("#log").dispatchEvent(new DragEvent("drop", more));
-  return shown;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +29,27 @@ def gateway(
     running.stop()
 
 
+def drop(page: Page, *paths: Path) -> None:
+    """Drag what is on the disk over the conversation, and drop it."""
+    protocol = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [*map(str, paths)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver"):
+        protocol.send("Input.dispatchDragEvent", {"type": kind, "x": 600, "y": 200, "data": data})
+    expect(page.locator("body")).to_have_class(re.compile("dropping"))
+    protocol.send("Input.dispatchDragEvent", {"type": "drop", "x": 600, "y": 200, "data": data})
+
+
 def test_l5_a_dropped_document_is_uploaded_and_summarized(
-    open_page: OpenPage, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway, tmp_path: Path
 ) -> None:
+    """A folder beside it is refused in words: it cannot be read."""
     page, seen = open_page(gateway)
     expect(page.locator("#log")).to_be_attached()
-    assert page.evaluate(DROP)
+    (tmp_path / "folder").mkdir()
+    document = tmp_path / "sea.md"
+    document.write_text("# Sea\n\nThe sea is salty.\n", encoding="utf-8")
+    drop(page, tmp_path / "folder", document)
+    expect(page.locator("#toasts")).to_contain_text("A folder cannot be attached.")
     item = page.locator("#attachments li.file")
     expect(item).to_contain_text("sea.md")
     expect(item.locator("progress")).to_have_count(0)
@@ -66,8 +74,16 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(
 def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
-    """The file need not be chosen again; one that the gateway will never take is removed."""
+    """The file need not be chosen again, also after a press on reload: the page asks before it
+    goes. One that the gateway will never take is removed.
+    """
     page, _ = open_page(gateway)
+    asked = list[str]()
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
     page.route("**/files?*", lambda route: route.abort(), times=1)
     page.locator("#attach-file").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
@@ -80,11 +96,16 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     page.route("**/files?*", lambda route: route.fulfill(status=503, json={}), times=1)
     again.click()
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    page.once("dialog", stay)
+    page.evaluate("location.reload()")
     again.click()
     expect(again).to_have_count(0)
+    assert asked == ["beforeunload"]
     page.get_by_role("button", name="Send").click()
     finished(page)
     expect(page.locator(".bubble .attached")).to_contain_text("a.txt")
+    page.reload()  # nothing would be lost: it does not ask
+    finished(page)
     page.route("**/files?*", lambda route: route.fulfill(status=413, json={}), times=1)
     page.locator("#attach-file").set_input_files(
         {"name": "b.txt", "mimeType": "text/plain", "buffer": b"words"}

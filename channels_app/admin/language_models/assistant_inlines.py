@@ -27,7 +27,7 @@ class WholeFormSet(RowsFormSet):
     def is_old(self) -> bool:
         """Return whether the rows are no longer those that the page showed."""
         shown = {each.instance.pk for each in self.initial_forms}
-        return shown != {each.pk for each in self.get_queryset()}
+        return shown != {each.pk for each in super(RowsFormSet, self).get_queryset()}
 
     def old_forms(self) -> list[Any]:
         """Return all forms, if one row has changed."""

@@ -2,7 +2,7 @@
 // Pictures are made small enough for one frame; everything else is uploaded at once, with a bar.
 
 import { textOf } from "./conversation.js";
-import { el, focusBox, icon, iconButton } from "./dom.js";
+import { el, focusBox, icon, iconButton, onPress } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, ngettext } from "./texts.js";
 
@@ -30,10 +30,13 @@ export class Attachments {
       focusBox();
     });
     box.addEventListener("paste", (event) => {
-      const files = [...(event.clipboardData?.files ?? [])];
-      if (files.length === 0 || isText(event.clipboardData)) return;
+      if (!event.clipboardData?.files.length || isText(event.clipboardData)) return;
       event.preventDefault();
-      this.add(files);
+      this.#addFrom(event.clipboardData);
+    });
+    // The browser asks first: the page keeps no file that the gateway does not have.
+    addEventListener("beforeunload", (event) => {
+      if (!this.areKept || !tabStorage.isStored) event.preventDefault();
     });
     const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
     addEventListener("dragover", (event) => {
@@ -48,7 +51,7 @@ export class Attachments {
       document.body.classList.remove("dropping");
       if (!holdsFiles(event)) return;
       event.preventDefault();
-      this.add([...event.dataTransfer.files]);
+      this.#addFrom(event.dataTransfer);
     });
   }
 
@@ -99,6 +102,14 @@ export class Attachments {
   put(files, chat = this.#chat) {
     this.#itemsOf(chat).push(...files);
     this.#draw();
+  }
+
+  /** Add what was dropped or pasted: a folder cannot be read. */
+  #addFrom({ files, items }) {
+    const entries = [...items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.());
+    const isFile = (_file, at) => !entries[at]?.isDirectory;
+    if (![...files].every(isFile)) this.on.failed(gettext("A folder cannot be attached. Choose the files in it."));
+    this.add([...files].filter(isFile));
   }
 
   /** Add files of the system. */
@@ -178,10 +189,11 @@ export class Attachments {
   }
 
   #shown(item) {
-    item.button ??= iconButton("close", filled(gettext("Remove {name}"), item), () => {
+    const remove = () => {
       this.#remove(item);
       focusBox(); // the button is gone
-    });
+    };
+    item.button ??= iconButton("close", filled(gettext("Remove {name}"), item), onPress(remove));
     if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), item.button);
     const name = el("span.file-name", {}, textOf(item.name));
     const state = item.upload ? item.bar : item.problem ? this.#again(item) : null;

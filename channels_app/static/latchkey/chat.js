@@ -386,7 +386,7 @@ class Chat {
       for (const stored of news) this.#addStored(stored);
     });
     const answered = news.filter((stored) => stored.answer);
-    if (answered.length) this.log.announce(this.#turns.at(-1).spoken());
+    if (answered.length) this.log.speak(this.#turns.at(-1));
     this.#updateBusy();
   }
 
@@ -506,7 +506,7 @@ class Chat {
     if (!run.finish(frame)) return;
     const turn = this.#turnOf(run);
     this.log.keepAtEnd(() => turn?.finish());
-    this.log.announce(turn?.spoken() ?? "");
+    this.log.speak(turn);
     this.sidebar.activity(run.sessionId, { busy: false });
     // The first message may have been a command, which gives no title; /new takes it away.
     if (!this.sidebar.title(run.sessionId) || turn?.said?.text.startsWith("/new")) this.#findTitle(run.sessionId);

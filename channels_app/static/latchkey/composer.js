@@ -1,7 +1,7 @@
 // The message box: grows with its text, keeps drafts, sends by a key or the button.
 
 import { Attachments } from "./attachments.js";
-import { focusBox, isPhone, isSending } from "./dom.js";
+import { focusBox, isPhone, isSending, onPress } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -36,7 +36,7 @@ export class Composer {
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     addEventListener("dragover", (event) => isLinkBeside(event) && event.preventDefault());
     addEventListener("drop", (event) => this.#dropped(event));
-    this.#stop.addEventListener("click", () => this.on.stop());
+    this.#stop.addEventListener("click", onPress(() => this.on.stop()));
     // Who presses one of them goes on writing, and the keyboard of a phone stays where it is.
     for (const button of [this.#send, this.#stop]) button.addEventListener("mousedown", (event) => event.preventDefault());
     // Whoever types before this script runs keeps it; else the draft of this chat comes back.

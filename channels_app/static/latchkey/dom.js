@@ -54,6 +54,9 @@ export function icon(name) {
   return el(`span.icon.icon-${name}`, { "aria-hidden": "true" });
 }
 
+/** What a press does; a double click does it once, as its second half meets what came into the place. */
+export const onPress = (act) => (event) => event.detail < 2 && act(event);
+
 /** A button that shows an icon and says `label`. */
 export function iconButton(name, label, onclick, more = {}) {
   const attributes = { type: "button", "aria-label": label, title: label, onclick, ...more };

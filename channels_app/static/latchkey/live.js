@@ -3,7 +3,7 @@
 import { el, icon, setServerHtml } from "./dom.js";
 import { pieces } from "./highlight.js";
 import { parseBlocks, parseInline, settledUpTo } from "./preview.js";
-import { gettext } from "./texts.js";
+import { gettext, LANGUAGE } from "./texts.js";
 
 // The beginning of a line with only markers so far: their meaning is not known yet.
 const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
@@ -106,7 +106,7 @@ function colour(pre, language) {
 
 /** A button that copies the result of `text()` and confirms it. */
 export function copyButton(label, text) {
-  const button = el("button.copy", { type: "button", "aria-label": label, title: label });
+  const button = el("button.copy", { type: "button", lang: LANGUAGE, "aria-label": label, title: label });
   const rest = () => button.replaceChildren(icon("copy"), el("span.word", {}, gettext("Copy")));
   button.addEventListener("click", async () => {
     const copied = await writeClipboard(text());

@@ -3,7 +3,7 @@
 
 import { copyPlainly } from "./copying.js";
 import { el, icon, scrolling } from "./dom.js";
-import { filled, gettext } from "./texts.js";
+import { filled, gettext, LANGUAGE } from "./texts.js";
 import { greeting, shortTime } from "./time.js";
 
 const NEAR_END = 96;
@@ -136,9 +136,15 @@ export class Log {
     document.title = title ? `${title} · Latchkey` : "Latchkey";
   }
 
-  /** Announce a text to screen readers. */
-  announce(text) {
+  /** Announce a text to screen readers, in the language of the interface. */
+  announce(text, language = LANGUAGE) {
+    this.#announcer.lang = language;
     this.#announcer.textContent = text;
+  }
+
+  /** Announce the answer of a turn, if there is one, in its own language where that is known. */
+  speak(turn) {
+    this.announce(turn?.spoken() ?? "", turn?.language || LANGUAGE);
   }
 
   connection(state) {

@@ -2,7 +2,7 @@
 
 import { callBody, choiceButton, quoted } from "./call-card.js";
 import { textOf } from "./conversation.js";
-import { el, focusBox, icon, iconButton } from "./dom.js";
+import { el, focusBox, icon, iconButton, onPress } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
 
 const TOAST = 6000;
@@ -47,7 +47,7 @@ export function showNotice(frame, decide) {
   const body = call ? callBody(frame, decide.call) : requestBody(frame, id, decide.request);
   const attributes = { "data-request": id, role: "group", tabindex: -1, "aria-label": label };
   const node = el("section.notice", attributes, icon(call ? "tool" : id ? "request" : "bell"), body);
-  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
+  node.append(iconButton("close", gettext("Dismiss the notice"), onPress(() => dismiss(node))));
   const isFocused = old?.contains(document.activeElement);
   if (old) old.replaceWith(node);
   else if (place.matches(":hover, :focus-within")) place.append(node); // none comes under the pointer

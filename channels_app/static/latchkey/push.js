@@ -2,7 +2,7 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
-import { el, IS_IOS, registerServiceWorker } from "./dom.js";
+import { el, IS_IOS, onPress, registerServiceWorker } from "./dom.js";
 import { browserStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -65,7 +65,7 @@ export class Push {
     document.querySelector("#push-browsers")?.remove();
     if (browsers.length === 0) return;
     const title = gettext("Browsers with notifications");
-    const rows = browsers.map((each) => browserRow(each, () => this.#remove(each)));
+    const rows = browsers.map((each) => browserRow(each, onPress(() => this.#remove(each))));
     this.#row.after(el("section.browsers", { id: "push-browsers", "aria-label": title }, el("h3", {}, title), ...rows));
   }
 

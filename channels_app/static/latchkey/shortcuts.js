@@ -1,6 +1,6 @@
 // The keys that work anywhere on the page; what they are is in the dialog that Ctrl + / opens.
 
-import { isComposing } from "./dom.js";
+import { isComposing, isSending } from "./dom.js";
 
 /** on: {stop, write, newChat, search}. */
 export function listenForShortcuts(on) {
@@ -17,6 +17,7 @@ export function listenForShortcuts(on) {
     "mod+shift+o": on.newChat,
     "mod+/": show,
   };
+  document.addEventListener("keydown", ignoreHeld, true);
   document.addEventListener("keydown", (event) => {
     if (isComposing(event) || document.querySelector("dialog[open]")) return;
     const pressed = nameOf(event);
@@ -24,6 +25,13 @@ export function listenForShortcuts(on) {
     if (pressed !== "escape") event.preventDefault();
     doing[pressed]();
   });
+}
+
+/** A key that is held for long goes on where the focus went: it would press what is there, or send the draft. */
+function ignoreHeld(event) {
+  if (!event.repeat || !(event.key === "Escape" || isSending(event) || (event.key === "Enter" && !isTyping(event)))) return;
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 function nameOf(event) {

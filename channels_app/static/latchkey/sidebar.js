@@ -1,7 +1,7 @@
 // The list of chats: search, open, rename, delete, and their state (running, unread).
 
 import { call } from "./api.js";
-import { el, icon, iconButton, isComposing, isSending } from "./dom.js";
+import { el, icon, iconButton, isComposing, isSending, onPress } from "./dom.js";
 import { LATER } from "./offline.js";
 import { browserStorage, tabStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
@@ -242,10 +242,10 @@ export class Sidebar {
       confirm.hidden = false;
       really.focus();
     };
-    really.onclick = () => {
+    really.onclick = onPress(() => {
       dialog.close();
       this.#remove(session);
-    };
+    });
     const submit = async (event) => {
       event.preventDefault();
       const isSaved = await this.#rename(session, input.value.trim());

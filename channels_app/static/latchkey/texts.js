@@ -21,8 +21,10 @@ export function around(text, name, node) {
   return [before, node, after.join(`{${name}}`)];
 }
 
+export const LANGUAGE = globalThis.document?.documentElement?.lang ?? "";
+
 /** The locale of dates and numbers: the browser's own, if it is one of the page's language. */
-export const LOCALE = localeOf(globalThis.document?.documentElement?.lang ?? "", globalThis.navigator?.language ?? "");
+export const LOCALE = localeOf(LANGUAGE, globalThis.navigator?.language ?? "");
 
 function localeOf(page, browser) {
   const language = page.split("-")[0].toLowerCase();

@@ -1,7 +1,7 @@
 // One turn on the page: the message, and the growing answer.
 
 import { textOf } from "./conversation.js";
-import { el, icon, iconButton, ownUrl } from "./dom.js";
+import { el, icon, iconButton, onPress, ownUrl } from "./dom.js";
 import { copyButton } from "./live.js";
 import { errorBlock, imageSource, viewOf } from "./messages.js";
 import { reminderButtons } from "./reminder.js";
@@ -93,6 +93,7 @@ export class Turn {
     this.#status.replaceChildren();
     this.answer.removeAttribute("aria-busy");
     this.#settleTexts(final);
+    if (this.language) for (const node of this.#parts.querySelectorAll(".prose")) node.lang = this.language;
     this.showTools();
     for (const [key, view] of this.#views) {
       view.rest?.();
@@ -153,7 +154,7 @@ export class Turn {
   #fillFoot(final) {
     const copy = this.run.text() ? copyButton(gettext("Copy the answer"), () => this.run.text()) : null;
     const again = this.said
-      ? iconButton("retry", gettext("Ask again"), ({ detail }) => detail < 2 && this.on.retry(this.said)) // once a double click
+      ? iconButton("retry", gettext("Ask again"), onPress(() => this.on.retry(this.said)))
       : null;
     this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
     this.#foot.hidden = false;
@@ -171,6 +172,11 @@ export class Turn {
     const bar = percent === null ? null : el("progress", { max: 100, value: percent, "aria-label": words });
     const line = el("span.status-words", {}, words);
     this.#status.replaceChildren(spinner, line, ...(bar ? [bar] : []));
+  }
+
+  /** The language of the answer; "" where it is not known. */
+  get language() {
+    return textOf(this.run?.final?.language);
   }
 
   /** The announcement for screen readers when the answer is complete. */

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from core.files import storage
-from core.lib import encryption, ids, text, tokens
+from core.lib import encryption, ids, languages, text, tokens
 from core.models import ChannelAccount, StoredFile, User
 
 
@@ -25,6 +25,21 @@ def test_a_cleaned_text_can_be_encoded_and_holds_no_nul(value: str) -> None:
 
 def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -> None:
     assert text.clean("a\ud800b\x00c 😀") == "a\ufffdbc 😀"
+
+
+@pytest.mark.parametrize(
+    ("words", "tag"),
+    [
+        ("Das ist die Antwort, und mehr gibt es nicht.", "de"),
+        ("The answer to the question is in the book.", "en"),
+        ("這是一個問題", "zh-TW"),
+        ("OK, 42.", ""),
+        ("Saluton, mondo", ""),
+    ],
+)
+def test_the_language_of_a_text_is_named_only_where_its_words_tell(words: str, tag: str) -> None:
+    """A screen reader would read it in the wrong voice."""
+    assert languages.spoken_in(words) == tag
 
 
 def test_invisible_characters_are_shown_as_their_codes_and_others_as_they_are() -> None:
