@@ -43,7 +43,7 @@ JUST_NOW = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome for a message: accepted, duplicate, denied or unknown_session.
+    """The outcome for a message: accepted, duplicate, denied, ignored or unknown_session.
 
     ``said``: the reason for refusing a code, for endpoints that report it in their response.
     """
@@ -133,9 +133,14 @@ def receive_sender(
 
     ``command``: the command in it, if any, which counts without files; an unknown sender's is held
     like any text. The rule comes before the search for a duplicate: an idempotency key must tell
-    nothing about a message to a sender who may not write (any more). Raises RefusedError 413, and
-    422 for a key that stands for another message of the same sender.
+    nothing about a message to a sender who may not write (any more). Raises RefusedError 413
+    (without ``debounce``), and 422 for a key that stands for another message of the same sender.
     """
+    storable = inbox.with_storable_ids(draft)
+    if storable is None or not inbox.is_storable("chat", group):
+        logger.warning("a message was passed over: its sender or its chat has no id to store")
+        return Receipt("ignored")
+    draft = storable
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
@@ -306,12 +311,13 @@ def accept(
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
     A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
-    sender would get the notices of the person with the list. Raises RefusedError 413 if the files
-    of the message do not fit into the sender's quota, 404 for an assistant or a model that they may
-    not choose, 422 for a key that stands for another message, 503 while the gateway is busy: not
-    for a message that waits for more (``debounce``), whose platform would repeat it.
+    sender would get the notices of the person with the list. Raises RefusedError 404 for an
+    assistant or a model that they may not choose, 422 for a key that stands for another message,
+    413 if the files of the message do not fit into the sender's quota and 503 while the gateway is
+    busy: these two not for a message that waits for more (``debounce``), whose platform would
+    repeat it.
     """
-    if draft.media:
+    if draft.media and not debounce:
         check_quota(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
     for_agent = sessions.listens(session, now=now)
