@@ -145,8 +145,8 @@ def receive_sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
     draft = without_codes(draft)
-    if any("quoted" not in item for item in draft.media):
-        command = None  # a caption is for the assistant
+    has_own_media = any("quoted" not in item for item in draft.media)
+    command = None if has_own_media else command  # a caption is for the assistant
     with atomic_write(joins=True):
         decision = permissions.decide(sender=sender, now=now)
         if decision.rule != "listed" and command is not None and command.is_code and not group:
