@@ -14,6 +14,7 @@ from allowlist.models import UnknownRequest
 from channels_app import registry
 from channels_app.base import webhook_url
 from channels_app.delivery.sending import account_of
+from channels_app.intake import slash_commands
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount, InboundMessage, User
 from gateway_project.home import BASE_DIR
@@ -138,6 +139,17 @@ async def test_c1_a_file_beyond_the_quota_is_answered(
     assert (await sent(account, said("Coo") | {"pictures": papers})).status == 200
     message = await InboundMessage.objects.aget()
     assert [item["url"] for item in message.media] == papers
+
+
+@pytest.mark.parametrize("sender", ["555", "700"])
+async def test_c1_what_follows_a_command_is_cleaned(
+    sender: str, account: ChannelAccount, owner: User
+) -> None:
+    """Every one: the text after ``/new`` and a name that is looked for."""
+    for name in slash_commands.ANSWERS:
+        call = said(f"/{name} a\x00b\ud800", sender=sender, update=name)
+        call["pictures"] = []
+        assert (await sent(account, call)).status == 200, name
 
 
 async def test_c1_the_first_call_loads_channels_beside_the_event_loop(
