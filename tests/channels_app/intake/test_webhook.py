@@ -142,7 +142,7 @@ async def test_c1_a_file_beyond_the_quota_is_answered(
 
 
 @pytest.mark.parametrize("sender", ["555", "700"])
-async def test_c1_what_follows_a_command_is_cleaned(
+async def test_c1_words_behind_a_command_are_cleaned(
     sender: str, account: ChannelAccount, owner: User
 ) -> None:
     """Every one: the text after ``/new`` and a name that is looked for."""
