@@ -10,6 +10,7 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
 import dataclasses
+import hashlib
 import logging
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -33,12 +34,14 @@ from core.conversations.inbox import Draft
 from core.database.transactions import after_commit, atomic_write
 from core.database.writes import Set, write_all
 from core.lib import log_ids, tracing
+from core.lib.text import is_clean
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from core.signals import wakeups
 
 logger = logging.getLogger(__name__)
 
 JUST_NOW = timedelta(seconds=1)
+SHORT_ID = 128  # characters, which each column of an id holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,8 @@ def receive_sender(
     nothing about a message to a sender who may not write (any more). Raises RefusedError 413
     (without ``debounce``), and 422 for a key that stands for another message of the same sender.
     """
-    storable = inbox.with_storable_ids(draft)
-    if storable is None or not inbox.is_storable("chat", group):
+    storable = with_storable_ids(draft, group=group)
+    if storable is None:
         logger.warning("a message was passed over: its sender or its chat has no id to store")
         return Receipt("ignored")
     draft = storable
@@ -196,6 +199,32 @@ def receive_sender(
             debounce=debounce,
             listed=listed,
         )
+
+
+def with_storable_ids(draft: Draft, *, group: str) -> Draft | None:
+    """Return a platform's message with ids that every database holds; None for one that nothing can
+    be answered to, as its sender or its chat has none: its platform would repeat what is refused.
+    """
+    ids = (draft.sender, draft.chat, draft.thread, draft.update_id, draft.message_id, group)
+    if len(max(ids, key=len)) <= SHORT_ID and "".join(ids).isprintable():  # nearly always
+        return draft
+    places = {"sender": draft.sender, "chat": draft.chat, "thread": draft.thread}
+    if not (is_storable("chat", group) and all(is_storable(*each) for each in places.items())):
+        return None
+    update_id, message_id = draft.update_id, draft.message_id
+    if not is_storable("external_message_id", message_id):  # a reply could not name its digest
+        update_id, message_id = update_id or message_id, ""
+    if not is_storable("external_update_id", update_id):
+        update_id = hashlib.sha256(update_id.encode(errors="surrogatepass")).hexdigest()
+    if (update_id, message_id) == (draft.update_id, draft.message_id):
+        return draft
+    return dataclasses.replace(draft, update_id=update_id, message_id=message_id)
+
+
+def is_storable(name: str, value: str) -> bool:
+    """Return whether a column of received messages holds an id."""
+    column = InboundMessage._meta.get_field(name)
+    return len(value) <= (getattr(column, "max_length", 0) or 0) and is_clean(value)
 
 
 def without_codes(draft: Draft) -> Draft:

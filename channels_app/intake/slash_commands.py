@@ -136,7 +136,7 @@ class Asked:
 
 def parse(text: str) -> Command | None:
     """Return the command that ``text`` is; None if it is none or unknown."""
-    found = COMMAND.match(clean(text).strip())
+    found = COMMAND.match((text if text.isprintable() else clean(text)).strip())
     if found is None or found[1].lower() not in ANSWERS:
         return None
     return Command(found[1].lower(), (found[2] or "").strip())

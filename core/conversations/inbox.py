@@ -7,7 +7,7 @@ a message that waits for no more ───────────────�
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
 from core.lib import tracing
 from core.lib.ids import is_public_id, public_id
-from core.lib.text import clean, is_clean, one_line, shown_words
+from core.lib.text import clean, one_line, shown_words
 from core.lib.tokens import estimate
 from core.models import (
     ChannelAccount,
@@ -168,28 +168,6 @@ class Draft:
     def may_come_twice(self) -> bool:
         """Return whether it has an id by which a duplicate is recognised."""
         return bool(self.known_by or self.message_id)
-
-
-def with_storable_ids(draft: Draft) -> Draft | None:
-    """Return a platform's message with ids that every database holds; None for one that nothing can
-    be answered to, as its sender or its chat has none: its platform would repeat what is refused.
-    """
-    if not all(is_storable(name, getattr(draft, name)) for name in ("sender", "chat", "thread")):
-        return None
-    update_id, message_id = draft.update_id, draft.message_id
-    if not is_storable("external_message_id", message_id):  # a reply could not name its digest
-        update_id, message_id = update_id or message_id, ""
-    if not is_storable("external_update_id", update_id):
-        update_id = hashlib.sha256(update_id.encode(errors="surrogatepass")).hexdigest()
-    if (update_id, message_id) == (draft.update_id, draft.message_id):
-        return draft
-    return replace(draft, update_id=update_id, message_id=message_id)
-
-
-def is_storable(name: str, value: str) -> bool:
-    """Return whether a column of received messages holds an id."""
-    column = InboundMessage._meta.get_field(name)
-    return len(value) <= (getattr(column, "max_length", 0) or 0) and is_clean(value)
 
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
