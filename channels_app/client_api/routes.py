@@ -30,11 +30,12 @@ def by_version(theirs: Any, others: Any) -> Any:
     return choose
 
 
+unknown = by_version(anthropic.Unknown.as_asgi(), openai.Unknown.as_asgi())
 UNKNOWN = [
     # All that is left of /v1.
-    re_path(r"(?s)^/*v1(?:/.*)?$", openai.Unknown.as_asgi()),
+    re_path(r"(?s)^/*v1(?:/.*)?$", unknown),
     # Of clients whose base URL lacks /v1, ends with a slash, or has another path before /v1.
-    re_path(MISPLACED, openai.Unknown.as_asgi()),
+    re_path(MISPLACED, unknown),
 ]
 ROUTES = [
     # The first: the router compares one address after the other.

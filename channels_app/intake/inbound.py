@@ -10,6 +10,7 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
 import dataclasses
+import hashlib
 import logging
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -33,17 +34,19 @@ from core.conversations.inbox import Draft
 from core.database.transactions import after_commit, atomic_write
 from core.database.writes import Set, write_all
 from core.lib import log_ids, tracing
+from core.lib.text import is_clean
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from core.signals import wakeups
 
 logger = logging.getLogger(__name__)
 
 JUST_NOW = timedelta(seconds=1)
+SHORT_ID = 128  # characters, which each column of an id holds
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome for a message: accepted, duplicate, denied or unknown_session.
+    """The outcome for a message: accepted, duplicate, denied, ignored or unknown_session.
 
     ``said``: the reason for refusing a code, for endpoints that report it in their response.
     """
@@ -133,15 +136,20 @@ def receive_sender(
 
     ``command``: the command in it, if any, which counts without files; an unknown sender's is held
     like any text. The rule comes before the search for a duplicate: an idempotency key must tell
-    nothing about a message to a sender who may not write (any more). Raises RefusedError 413, and
-    422 for a key that stands for another message of the same sender.
+    nothing about a message to a sender who may not write (any more). Raises RefusedError 413
+    (without ``debounce``), and 422 for a key that stands for another message of the same sender.
     """
+    storable = with_storable_ids(draft, group=group)
+    if storable is None:
+        logger.warning("a message was passed over: its sender or its chat has no id to store")
+        return Receipt("ignored")
+    draft = storable
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
     draft = without_codes(draft)
-    if any("quoted" not in item for item in draft.media):
-        command = None  # a caption is for the assistant
+    has_own_media = any("quoted" not in item for item in draft.media)
+    command = None if has_own_media else command  # a caption is for the assistant
     with atomic_write(joins=True):
         decision = permissions.decide(sender=sender, now=now)
         if decision.rule != "listed" and command is not None and command.is_code and not group:
@@ -191,6 +199,32 @@ def receive_sender(
             debounce=debounce,
             listed=listed,
         )
+
+
+def with_storable_ids(draft: Draft, *, group: str) -> Draft | None:
+    """Return a platform's message with ids that every database holds; None for one that nothing can
+    be answered to, as its sender or its chat has none: its platform would repeat what is refused.
+    """
+    ids = (draft.sender, draft.chat, draft.thread, draft.update_id, draft.message_id, group)
+    if len(max(ids, key=len)) <= SHORT_ID and "".join(ids).isprintable():  # nearly always
+        return draft
+    places = {"sender": draft.sender, "chat": draft.chat, "thread": draft.thread}
+    if not (is_storable("chat", group) and all(is_storable(*each) for each in places.items())):
+        return None
+    update_id, message_id = draft.update_id, draft.message_id
+    if not is_storable("external_message_id", message_id):  # a reply could not name its digest
+        update_id, message_id = update_id or message_id, ""
+    if not is_storable("external_update_id", update_id):
+        update_id = hashlib.sha256(update_id.encode(errors="surrogatepass")).hexdigest()
+    if (update_id, message_id) == (draft.update_id, draft.message_id):
+        return draft
+    return dataclasses.replace(draft, update_id=update_id, message_id=message_id)
+
+
+def is_storable(name: str, value: str) -> bool:
+    """Return whether a column of received messages holds an id."""
+    column = InboundMessage._meta.get_field(name)
+    return len(value) <= (getattr(column, "max_length", 0) or 0) and is_clean(value)
 
 
 def without_codes(draft: Draft) -> Draft:
@@ -306,12 +340,13 @@ def accept(
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
     A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
-    sender would get the notices of the person with the list. Raises RefusedError 413 if the files
-    of the message do not fit into the sender's quota, 404 for an assistant or a model that they may
-    not choose, 422 for a key that stands for another message, 503 while the gateway is busy: not
-    for a message that waits for more (``debounce``), whose platform would repeat it.
+    sender would get the notices of the person with the list. Raises RefusedError 404 for an
+    assistant or a model that they may not choose, 422 for a key that stands for another message,
+    413 if the files of the message do not fit into the sender's quota and 503 while the gateway is
+    busy: these two not for a message that waits for more (``debounce``), whose platform would
+    repeat it.
     """
-    if draft.media:
+    if draft.media and not debounce:
         check_quota(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
     for_agent = sessions.listens(session, now=now)

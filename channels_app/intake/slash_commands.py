@@ -26,7 +26,7 @@ from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.interface_language import spoken
-from core.lib.text import one_line
+from core.lib.text import clean, one_line
 from core.models import ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
@@ -136,7 +136,7 @@ class Asked:
 
 def parse(text: str) -> Command | None:
     """Return the command that ``text`` is; None if it is none or unknown."""
-    found = COMMAND.match(text.strip())
+    found = COMMAND.match((text if text.isprintable() else clean(text)).strip())
     if found is None or found[1].lower() not in ANSWERS:
         return None
     return Command(found[1].lower(), (found[2] or "").strip())

@@ -30,6 +30,7 @@ LINGER_BYTES = 1024 * 1024
 # Most clients and proxies reuse an idle connection for 60 s at most (httpx and Node's agents for
 # 5 s, but Go's client for 90 s): one that ends in the same moment is a request without an answer.
 IDLE_SECONDS = 75
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"  # as uvicorn writes it
 CHUNKED = b"\r\ntransfer-encoding: chunked"  # as uvicorn writes it, last in a head
 
 
@@ -72,6 +73,23 @@ class WithoutChunks:
         elif self._is_chunked:
             size, _, rest = data.partition(b"\r\n")
             data = rest[: int(size or b"0", 16)]
+        self._write(data)
+
+
+class BeforeBody:
+    """The writing to a client that asks before it sends a body: a final answer in place of the
+    ``100 Continue`` ends the connection (RFC 9110, 10.1.1), as Go's client before 1.22.5 would send
+    its next request where the body was announced.
+    """
+
+    def __init__(self, protocol: "BoundedHttpProtocol") -> None:
+        self._protocol = protocol
+        self._is_kept, protocol.cycle.keep_alive = protocol.cycle.keep_alive, False
+        self._write = protocol.transport.write
+
+    def __call__(self, data: bytes) -> None:
+        if data == CONTINUE:  # no other request has come since
+            self._protocol.cycle.keep_alive = self._is_kept
         self._write(data)
 
 
@@ -169,6 +187,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self.parser.get_http_version() == "1.0":
                 late.write = WithoutChunks(self.transport.write)
                 self.cycle.waiting_for_100_continue = False
+            elif self.cycle.waiting_for_100_continue:
+                late.write = BeforeBody(self)
 
     def on_body(self, body: bytes) -> None:
         self.pending_bytes = 0

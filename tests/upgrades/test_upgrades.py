@@ -39,6 +39,7 @@ def loaded(commit: str, *, folder: Path, postgres: Postgres | None) -> str:
         path = folder / "old.sqlite3"
         with closing(sqlite3.connect(path)) as database:
             database.executescript(sql)
+            database.executescript("UPDATE sqlite_sequence SET seq = seq + 1000")  # deleted since
         return f"sqlite:///{path}"
     name = f"old_{commit}_{secrets.token_hex(4)}"  # several tests load it
     postgres.execute(f'CREATE DATABASE "{name}"')
@@ -52,13 +53,18 @@ def test_a_database_of_an_earlier_version_is_upgraded_and_goes_on(
     commit: str, tmp_path: Path, postgres: Postgres | None
 ) -> None:
     """Its keys are valid, its conversation continues with its history, its pending messages are
-    answered, its secrets are decrypted, a reminder comes, and it records the current version."""
+    answered, its secrets are decrypted, a reminder comes, it records the current version, and no
+    new row gets the number of a deleted one."""
     known = json.loads((HERE / f"{commit}.json").read_text())[settings.TEST_DATABASE]
     extra = {name: value.format(commit) for name, value in KEYS.items()}
     url = loaded(commit, folder=tmp_path, postgres=postgres)
     (tmp_path / "home").mkdir()
     gateway = Gateway(folder=tmp_path, database_url=url, extra=extra)
+    numbers = "SELECT name, seq FROM sqlite_sequence" if postgres is None else "SELECT 1, 1"
+    before = dict(query(gateway, numbers))
     gateway.manage("migrate", "-v0")
+    after = dict(query(gateway, numbers))
+    assert {name: number for name, number in before.items() if after[name] < number} == {}
     gateway.start()
     try:
         ada = Client(gateway, known["token"])

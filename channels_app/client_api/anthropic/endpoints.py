@@ -168,7 +168,7 @@ def model_of(entry: dict[str, Any]) -> dict[str, str]:
 
 
 class Unknown(AnthropicEndpoint):
-    """Any other address under ``/v1/messages``."""
+    """Any other address under ``/v1/messages``, and of a request with ``anthropic-version``."""
 
     async def check_head(self) -> None:
         """Answer 404, also without a key."""

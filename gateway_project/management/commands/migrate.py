@@ -4,10 +4,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import DEFAULT_DB_ALIAS, Error, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from core.database import schema_version
+from core.database import numbering, schema_version
 from gateway_project import installation
 from gateway_project.processes.preflight import StartError
 
@@ -15,6 +15,7 @@ from gateway_project.processes.preflight import StartError
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate. Raises CommandError, with one sentence for expected failures."""
+        numbering.keep_last_numbers(connections[options["database"]])
         if options["database"] != DEFAULT_DB_ALIAS or options["app_label"]:
             super().handle(*args, **options)
             return

@@ -14,6 +14,7 @@ from allowlist.models import UnknownRequest
 from channels_app import registry
 from channels_app.base import webhook_url
 from channels_app.delivery.sending import account_of
+from channels_app.intake import slash_commands
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount, InboundMessage, User
 from gateway_project.home import BASE_DIR
@@ -108,6 +109,47 @@ async def test_c1_words_that_a_database_refuses_are_cleaned(
     assert (await sent(account, call)).status == 200
     message = await InboundMessage.objects.aget()
     assert (message.text, message.media[0]["url"]) == ("ab\ufffd", "https://a.example/\ufffd")
+
+
+@pytest.mark.parametrize("worse", ["a\x00b", "a\ud800b", "x" * 10_000])
+@pytest.mark.parametrize("sender", ["555", "700"])
+async def test_c1_ids_that_a_database_refuses_are_no_failure(
+    sender: str, worse: str, account: ChannelAccount, owner: User
+) -> None:
+    """A call that fails is sent again for ever. Without a chat nothing can be answered; without
+    another id it can, once.
+    """
+    for place in ("from", "chat"):
+        for private in (True, False):
+            call = said("Coo", sender=sender, private=private) | {place: worse}
+            assert (await sent(account, call)).status == 200
+    assert await InboundMessage.objects.acount() == 0
+    for _ in range(2):
+        assert (await sent(account, said("Coo", sender=sender, update=worse))).status == 200
+    message = await InboundMessage.objects.aget()
+    assert (message.text, message.external_message_id) == ("Coo", "")
+
+
+async def test_c1_a_file_beyond_the_quota_is_answered(
+    account: ChannelAccount, owner: User, settings: Any
+) -> None:
+    """With words about it: a call that is refused is sent again for ever."""
+    settings.MAX_FILES_PER_USER = 1
+    papers = [f"data:text/plain;base64,{each}" for each in ("aGVsbG8=", "aGVsbG8h", "%%%")]
+    assert (await sent(account, said("Coo") | {"pictures": papers})).status == 200
+    message = await InboundMessage.objects.aget()
+    assert [item["url"] for item in message.media] == papers
+
+
+@pytest.mark.parametrize("sender", ["555", "700"])
+async def test_c1_words_behind_a_command_are_cleaned(
+    sender: str, account: ChannelAccount, owner: User
+) -> None:
+    """Every one: the text after ``/new`` and a name that is looked for."""
+    for name in slash_commands.ANSWERS:
+        call = said(f"/{name} a\x00b\ud800", sender=sender, update=name)
+        call["pictures"] = []
+        assert (await sent(account, call)).status == 200, name
 
 
 async def test_c1_the_first_call_loads_channels_beside_the_event_loop(

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
-from core.models import User
+from core.models import RetentionRule, User
 from gateway_project import home, installation
 from gateway_project.processes import broker
 
@@ -51,6 +51,20 @@ def test_missing_migrations_are_applied() -> None:
     call_command("migrate", "sessions", "zero", verbosity=0)
     assert installation.migrate() == 1
     assert installation.migrate() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_new_row_gets_the_number_of_one_deleted_before_a_migration() -> None:
+    """SQLite numbers a table that a migration rebuilds from the highest row that is left: a new API
+    key had the assistants and budgets of a deleted one, which name its number. Here a rule of
+    retention, of which the audit names the number.
+    """
+    rule = RetentionRule.objects.create(kind="events", days=9)
+    deleted = rule.pk
+    rule.delete()
+    call_command("migrate", "core", "0030", verbosity=0)
+    assert installation.migrate() > 0
+    assert RetentionRule.objects.create(kind="events", days=9).pk > deleted
 
 
 def test_static_files_are_collected_when_they_change(tmp_path: Path, settings: Settings) -> None:

@@ -532,6 +532,22 @@ async def test_a_client_that_asks_first_is_told_to_send_its_body(server: Server)
     assert client.is_closed()
 
 
+@pytest.mark.parametrize(("path", "is_kept"), [("/", True), ("/early", False)])
+async def test_an_answer_in_place_of_a_body_that_was_not_asked_for_ends_the_connection(
+    path: str, is_kept: bool, server: Server
+) -> None:
+    """RFC 9110, 10.1.1. Go's client sent its next request where the body had been announced
+    (CVE-2024-24791), and it was lost.
+    """
+    client = await server.connect()
+    ask = request(path, "Content-Length: 1", "Expect: 100-continue", method="POST")
+    for _ in range(2 if is_kept else 1):
+        await client.send(ask)
+        await client.send(b"a" if is_kept else b"")
+    assert await client.statuses() == ([100, 200] * 2 if is_kept else [200])
+    assert (b"connection: close" in client.received) is not is_kept
+
+
 async def test_a_client_of_http_1_0_gets_no_chunks(server: Server) -> None:
     """RFC 9112, 6.1: a body without its length ends with the connection; one of HTTP/1.1 is in
     chunks as before.

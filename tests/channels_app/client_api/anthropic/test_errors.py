@@ -94,6 +94,17 @@ async def test_w32_a_wrong_base_url_is_told_the_address_that_is_meant() -> None:
         assert message.startswith(f"There is no GET here.{more}")
 
 
+async def test_w30_an_unknown_address_is_reported_in_the_shape_of_the_client() -> None:
+    """[W30] Anthropic's clients found no message in OpenAI's error."""
+    headers = {"host": gateway_data.HOST, "anthropic-version": "2023-06-01"}
+    for path in ("/v1/files", "/v1/none/of/them", "/v1/v1/messages", "//v1/messages", "/messages"):
+        found = await gateway_data.call("GET", path, b"", headers)
+        body = orjson.loads(found.body)
+        assert (found.status, body["type"]) == (404, "error")
+        assert body["error"]["type"] == "not_found_error"
+        assert body["error"]["message"].startswith("There is no GET here.")
+
+
 @pytest.mark.parametrize(("name", "answers"), [(b"Anthropic-Version", "a"), (b"accept", "b")])
 async def test_w32_a_header_tells_which_api_is_meant(name: bytes, answers: str) -> None:
     """[W32] ``GET /v1/models`` is one address of both."""
