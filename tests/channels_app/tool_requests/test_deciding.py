@@ -547,7 +547,8 @@ def test_a_sign_in_that_is_declined_ends_for_all_calls_that_wait_for_it(
         "waiting",
     ]
     assert fresh(second).decided_by_id == ada.pk
-    assert shown(row) == "✗ Not signed in."
+    assert shown(row) == shown(second) == "✗ Not signed in."
+    assert shown(another) == shown(foreign) == "May I?"
     sign_in.refresh_from_db()
     other.refresh_from_db()
     assert (sign_in.state, sign_in.secrets, other.state) == ("ended", "", "open")
