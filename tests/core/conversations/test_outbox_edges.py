@@ -84,6 +84,27 @@ def test_the_lease_of_a_sending_is_renewed_by_its_own_attempt(put: Any) -> None:
     assert outbox.keep(delivery=row) is False
 
 
+def test_c9_the_rest_of_an_answer_waits_behind_its_first_message(
+    put: Any, session: ChatSession, account: ChannelAccount
+) -> None:
+    """Of an answer that is written, also when its group has another id by now; an edit is no
+    message more.
+    """
+    other = ChatSession.objects.create(user=session.user, account=account, chat="43")
+    done, going_on, held = (
+        Run.objects.create(session=session, user=session.user, state=state)
+        for state in ("succeeded", "running", "held")
+    )
+    given: dict[str, Any] = {"session": session, "run": done}
+    rows = [put(key, **given, block_index=index) for index, key in enumerate("abc")]
+    put("sending", **given, block_index=3, state=State.SENDING)
+    put("edit", **given, block_index=4, external_message_id="7")
+    put("elsewhere", run=done, session=other, block_index=5)
+    for run in (going_on, held):
+        put(run.state, session=session, run=run, block_index=1)
+    assert list(outbox.rest_of_answers(session).order_by("id")) == rows[1:]
+
+
 def test_a_block_is_stored_with_its_place_and_its_run(
     account: ChannelAccount, session: ChatSession, woken: Woken
 ) -> None:
