@@ -108,6 +108,12 @@ def goes_on(run: Run) -> bool:
     return RunPause.objects.get(run=run).continued_by_id is not None
 
 
+@pytest.mark.parametrize("word", ["once", "hour", "always", "deny"])
+def test_only_a_choice_that_there_is_can_be_made(word: str) -> None:
+    assert deciding.known_choice(word) == word
+    assert deciding.known_choice(f"{word}!") is None
+
+
 # -- owners ------------------------------------------------------------------------------------
 
 

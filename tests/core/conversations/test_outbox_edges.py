@@ -14,7 +14,17 @@ from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, elapsed
-from core.models import ChannelAccount, ChatSession, Delivery, Run, Schedule, User
+from core.models import (
+    Assistant,
+    AssistantBinding,
+    ChannelAccount,
+    ChatSession,
+    Delivery,
+    Run,
+    Schedule,
+    ToolRule,
+    User,
+)
 from tests.core.conversations.test_outbox import (
     Woken,
     claimed,
@@ -707,3 +717,25 @@ def test_the_oldest_that_is_due_and_not_delivered_is_one_that_may_be_sent(
     made = now - timedelta(seconds=200)
     put("made", queued_at=None, created_at=made, state=State.SENDING)
     assert 200 <= outbox.oldest_pending_seconds() < 210
+
+
+def test_settings_for_a_group_hold_for_its_new_id(account: ChannelAccount) -> None:
+    """Where the new id has one, that one does; those of other groups and accounts stay."""
+    other = ChannelAccount.objects.create(channel="platform", name="other")
+    assistant = Assistant.objects.create(slug="a", name="A")
+    for place, chat in ((account, "42"), (account, "43"), (other, "42")):
+        ToolRule.objects.create(tool="x", ask="always", account=place, chat=chat)
+        AssistantBinding.objects.create(assistant=assistant, account=place, chat=chat)
+    ToolRule.objects.create(tool="y", ask="always", account=account, chat="42")
+    ToolRule.objects.create(tool="y", ask="never", account=account, chat="77")
+    outbox.moved(account_id=account.pk, chat="42", new_chat="77")
+    rules = ToolRule.objects.order_by("pk").values_list("tool", "ask", "account", "chat")
+    assert list(rules) == [
+        ("x", "always", account.pk, "77"),
+        ("x", "always", account.pk, "43"),
+        ("x", "always", other.pk, "42"),
+        ("y", "always", account.pk, "42"),
+        ("y", "never", account.pk, "77"),
+    ]
+    bound = AssistantBinding.objects.order_by("pk").values_list("account", "chat")
+    assert list(bound) == [(account.pk, "77"), (account.pk, "43"), (other.pk, "42")]
