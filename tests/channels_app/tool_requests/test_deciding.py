@@ -576,6 +576,7 @@ def test_a_sign_in_at_a_server_that_was_deleted_can_be_declined(
     ("kind", "state", "line"),
     [
         ("yes", State.ALLOWED, "✓ Erlaubt."),
+        ("yes", State.DONE, "✓ Erlaubt."),  # and made since
         ("sign_in", State.ALLOWED, "✓ Angemeldet."),
         ("sign_in", State.EXPIRED, "Zu spät: Die Frage ist abgelaufen."),
         ("yes", State.WITHDRAWN, "Die Frage wurde zurückgenommen."),
