@@ -723,7 +723,7 @@ def test_settings_for_a_group_hold_for_its_new_id(account: ChannelAccount) -> No
     """Where the new id has one, that one does; those of other groups and accounts stay."""
     other = ChannelAccount.objects.create(channel="platform", name="other")
     assistant = Assistant.objects.create(slug="a", name="A")
-    for place, chat in ((account, "42"), (account, "43"), (other, "42")):
+    for place, chat in ((account, "43"), (account, "42"), (other, "42")):
         ToolRule.objects.create(tool="x", ask="always", account=place, chat=chat)
         AssistantBinding.objects.create(assistant=assistant, account=place, chat=chat)
     ToolRule.objects.create(tool="y", ask="always", account=account, chat="42")
@@ -731,11 +731,11 @@ def test_settings_for_a_group_hold_for_its_new_id(account: ChannelAccount) -> No
     outbox.moved(account_id=account.pk, chat="42", new_chat="77")
     rules = ToolRule.objects.order_by("pk").values_list("tool", "ask", "account", "chat")
     assert list(rules) == [
-        ("x", "always", account.pk, "77"),
         ("x", "always", account.pk, "43"),
+        ("x", "always", account.pk, "77"),
         ("x", "always", other.pk, "42"),
         ("y", "always", account.pk, "42"),
         ("y", "never", account.pk, "77"),
     ]
     bound = AssistantBinding.objects.order_by("pk").values_list("account", "chat")
-    assert list(bound) == [(account.pk, "77"), (account.pk, "43"), (other.pk, "42")]
+    assert list(bound) == [(account.pk, "43"), (account.pk, "77"), (other.pk, "42")]
