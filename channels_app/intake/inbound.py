@@ -91,8 +91,7 @@ def receive_personal(
     with atomic_write(joins=True):
         if session_id:
             # Locked: it may be closed or deleted at the same moment.
-            rows = inbox.locked()
-            session = inbox.own_session(user=user, session_id=session_id, rows=rows)
+            session = inbox.own_session(user=user, session_id=session_id, rows=inbox.locked())
             if session is None:
                 return Receipt("unknown_session")
         elif (duplicate := inbox.find_duplicate(draft)) is not None:

@@ -29,7 +29,7 @@ def look(*, now: datetime) -> None:
     day = budgets.day_of(now)
     rows = BudgetPeriod.objects.filter(
         current(day), AS_IT_IS, told_100_at=None, budget__enabled=True
-    ).select_related("budget", "budget__user")
+    ).select_related("budget__user")
     for row in rows.filter(ALL).order_by("start")[:AT_ONCE]:
         tell(row, percent=100, end=budgets.end_of(row.budget.period, day))
     for row in rows.filter(MANY, told_80_at=None).exclude(ALL).order_by("start")[:AT_ONCE]:

@@ -113,12 +113,13 @@ def decide(
         if choice == "deny":
             for each in [row, *others_of(row)]:
                 tool_calls.deny(call=each, by=by.pk)
+                show(each)
         else:
             is_enough = choice == "once" and arguments is None and asks_only_first(row)
             wanted = "always" if is_enough else choice
             scope = wanted if asking.may_last(row) else "once"
             tool_calls.allow(call=row, by=by.pk, scope=scope, arguments=arguments)
-        show(row)
+            show(row)
         record(row, by=by, via=via, now=now)
     return Decision("denied" if choice == "deny" else "allowed", row)
 

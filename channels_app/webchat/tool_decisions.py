@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
@@ -26,7 +27,10 @@ def waiting_cards(principal: Principal) -> list[dict[str, Any]]:
     user = principal.user
     if user is None or not principal.session_key:
         return []
+    same = ToolCall.objects.filter(run=OuterRef("run"), sign_in=OuterRef("sign_in"))
+    before = same.filter(state=ToolCall.State.WAITING, pk__lt=OuterRef("pk"))  # asked for both
     rows = tool_calls.waiting().filter(asked_of=user.pk, expires_at__gt=timezone.now())
+    rows = rows.exclude(Exists(before))
     newest = list(rows.order_by("-pk")[:SHOWN_CALLS])[::-1]
     elsewhere = Delivery.objects.filter(dedupe_key__in=[asking.key_of(row, user) for row in newest])
     keys = set(elsewhere.exclude(state=Delivery.State.DEAD).values_list("dedupe_key", flat=True))

@@ -114,7 +114,7 @@ def claimed(*, job_id: int, attempt: int) -> Job | None:
 
 
 def with_run() -> QuerySet[Job]:
-    return Job.objects.select_related("run", "run__session", "run__user")
+    return Job.objects.select_related("run__session", "run__user")
 
 
 def claim_next() -> Job | None:

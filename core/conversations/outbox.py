@@ -150,9 +150,9 @@ def rest_of_answers(session: ChatSession) -> QuerySet[Delivery]:
 
     Those of an answer that is being written may still be changed by its end.
     """
-    here = conversation(account_id=session.account_id, chat=session.chat, thread=session.thread)
-    rows = Delivery.objects.filter(state=Delivery.State.PENDING, conversation=here, session=session)
-    waiting = rows.filter(run__isnull=False, block_index__gt=0, external_message_id="")
+    waiting = Delivery.objects.filter(
+        session=session, state=Delivery.State.PENDING, block_index__gt=0, external_message_id=""
+    )
     return waiting.exclude(run__state__in=Run.UNFINISHED)
 
 

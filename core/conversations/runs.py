@@ -95,7 +95,7 @@ CLAIM = Update(
 )
 WHOLE = Instances(
     lambda: (
-        Run.objects.select_related("session", "user", "session__account")
+        Run.objects.select_related("user", "session__account")
         .filter(Among("id", "ids"))
         .order_by("id")
     )
@@ -258,7 +258,7 @@ def settle(
 
 # Queried for every run that is woken before its turn: often, where a conversation is busy.
 CANCELLED = Instances(
-    lambda: Run.objects.select_related("session", "user", "session__account").filter(
+    lambda: Run.objects.select_related("user", "session__account").filter(
         id=Param("id"), state=Run.State.QUEUED, cancel_requested_at__isnull=False
     )
 )

@@ -7,6 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from allowlist import held_messages
+from core.conversations import inbox
 from core.models import ChannelAccount, InboundMessage
 from tests.allowlist.conftest import MakeUser, request_of
 
@@ -127,3 +128,18 @@ def test_a5_rows_without_content_are_deleted_after_the_days_of_a_request(
     assert sum(found) == 3
     assert found[-1] == 0
     assert list(InboundMessage.objects.order_by("pk")) == [young, *kept]
+
+
+def test_items_of_albums_that_nothing_addressed_are_deleted_after_ten_minutes(
+    telegram: ChannelAccount, now: datetime
+) -> None:
+    """Other ignored updates stay for days: a platform brings them again."""
+    old, album = now - timedelta(minutes=10), inbox.OF_AN_ALBUM
+    said(telegram, old, state="ignored", note=album)
+    kept = [
+        said(telegram, old + timedelta(seconds=1), state="ignored", note=album),
+        said(telegram, old, state="ignored"),
+        said(telegram, old, note=album),
+    ]
+    assert held_messages.sweep_ignored(now=now) == 1
+    assert list(InboundMessage.objects.order_by("pk")) == kept

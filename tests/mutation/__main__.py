@@ -20,7 +20,8 @@ from tests.mutation.targets import TARGETS, Target
 from tests.mutation.zygote import KILLED, SURVIVED, TIMED_OUT
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OPTIONS = ("-q", "--capture=no", "-p", "no:cacheprovider", "-m", "not slow")
+# Whole tracebacks cost three quarters of the time: pytest looks for their sources in all modules.
+OPTIONS = ("-q", "--capture=no", "--tb=native", "-p", "no:cacheprovider", "-m", "not slow")
 PYTEST = (sys.executable, "-m", "pytest", *OPTIONS, "-p", "tests.mutation.zygote")
 WHY = "TODO: kill it, or say why it may live."
 

@@ -629,7 +629,9 @@ def test_c8_a_command_changes_nothing_for_messages_that_wait(
     """A platform brings all at once after an outage."""
     for text in ("before", "and this", command, "after"):
         say(account, text, chat="c", debounce=True)
-    inbox.flush_due(session_id=ChatSession.objects.get().pk, now=NOW + 9 * SECOND)
+    session = ChatSession.objects.get()
+    assert session.last_message_at == NOW  # notices go to the newest chat
+    inbox.flush_due(session_id=session.pk, now=NOW + 9 * SECOND)
     assert list(Run.objects.order_by("id").values_list("text", flat=True)) == asked
     said, _ = prompt.history(run=Run.objects.latest("id"), budget=1000)
     assert [each.text for each in said] == history

@@ -108,6 +108,12 @@ def goes_on(run: Run) -> bool:
     return RunPause.objects.get(run=run).continued_by_id is not None
 
 
+@pytest.mark.parametrize("word", ["once", "hour", "always", "deny"])
+def test_only_a_choice_that_there_is_can_be_made(word: str) -> None:
+    assert deciding.known_choice(word) == word
+    assert deciding.known_choice(f"{word}!") is None
+
+
 # -- owners ------------------------------------------------------------------------------------
 
 
@@ -547,7 +553,8 @@ def test_a_sign_in_that_is_declined_ends_for_all_calls_that_wait_for_it(
         "waiting",
     ]
     assert fresh(second).decided_by_id == ada.pk
-    assert shown(row) == "✗ Not signed in."
+    assert shown(row) == shown(second) == "✗ Not signed in."
+    assert shown(another) == shown(foreign) == "May I?"
     sign_in.refresh_from_db()
     other.refresh_from_db()
     assert (sign_in.state, sign_in.secrets, other.state) == ("ended", "", "open")
@@ -569,6 +576,7 @@ def test_a_sign_in_at_a_server_that_was_deleted_can_be_declined(
     ("kind", "state", "line"),
     [
         ("yes", State.ALLOWED, "✓ Erlaubt."),
+        ("yes", State.DONE, "✓ Erlaubt."),  # and made since
         ("sign_in", State.ALLOWED, "✓ Angemeldet."),
         ("sign_in", State.EXPIRED, "Zu spät: Die Frage ist abgelaufen."),
         ("yes", State.WITHDRAWN, "Die Frage wurde zurückgenommen."),

@@ -17,9 +17,18 @@ from channels_app.tool_requests import asking, deciding
 from channels_app.webchat import operations
 from core.conversations import tool_calls
 from core.conversations.inbox import Draft
-from core.conversations.tool_calls import Asked
+from core.conversations.tool_calls import Asked, SignInWanted
 from core.database.transactions import atomic_write, in_thread
-from core.models import ChannelAccount, ChatSession, Delivery, Run, ToolCall, ToolGrant, User
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    Delivery,
+    McpServer,
+    Run,
+    ToolCall,
+    ToolGrant,
+    User,
+)
 from core.signals import pubsub
 from tests.channels_app.webchat.conftest import (
     Frame,
@@ -121,6 +130,33 @@ async def test_v67_a_card_that_came_while_no_page_was_open_is_there_when_one_ope
             call.public_id,
             elsewhere.public_id,
         ]
+
+
+def wait_for_sign_in(person: User) -> list[ToolCall]:
+    """Return two calls of one run that wait for one sign-in."""
+    call = pause(person, of_person=True)
+    server = McpServer.objects.create(name="Notes", slug="notes", url="https://notes.test")
+    run = Run.objects.create(session=call.run.session, user=person, state="succeeded")
+    call.delete()
+    wanted = SignInWanted(server.pk, "Notes")
+    asked = [Asked(each, "notes", "{}", of_person=True, sign_in=wanted) for each in "12"]
+    with atomic_write():
+        asking.ask(run=run, messages=[], questions=asked)
+    return list(ToolCall.objects.order_by("pk"))
+
+
+async def test_v67_a_sign_in_that_several_calls_wait_for_is_one_card(bob: User) -> None:
+    """It says so when another of them is denied, on its page or by a program."""
+    first, second = await in_thread(wait_for_sign_in, bob)
+    async with at_the_page(bob) as one, at_the_page(bob) as two:
+        for socket in (one, two):
+            assert (await socket.hear())["tool_call"] == first.public_id
+            assert await socket.is_silent()
+        digest = {"tool_call": second.public_id, "digest": second.digest}
+        assert (await press(one, digest, "deny"))["decided"] is True
+        settled = await two.until(lambda frame: frame.get("tool_call") == first.public_id)
+        assert settled[-1]["decided"] is True
+        assert "Not signed in." in settled[-1]["text"]
 
 
 async def test_v68_a_person_gives_their_own_yes(ada: User, bob: User) -> None:

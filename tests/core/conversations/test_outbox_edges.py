@@ -14,7 +14,17 @@ from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, elapsed
-from core.models import ChannelAccount, ChatSession, Delivery, Run, Schedule, User
+from core.models import (
+    Assistant,
+    AssistantBinding,
+    ChannelAccount,
+    ChatSession,
+    Delivery,
+    Run,
+    Schedule,
+    ToolRule,
+    User,
+)
 from tests.core.conversations.test_outbox import (
     Woken,
     claimed,
@@ -82,6 +92,27 @@ def test_the_lease_of_a_sending_is_renewed_by_its_own_attempt(put: Any) -> None:
     assert (lease.until, columns_of(row, "lease_until")) == (ended, (State.SENDING, None))
     row.lease = None  # of a row that was read, not claimed
     assert outbox.keep(delivery=row) is False
+
+
+def test_c9_the_rest_of_an_answer_waits_behind_its_first_message(
+    put: Any, session: ChatSession, account: ChannelAccount
+) -> None:
+    """Of an answer that is written, also when its group has another id by now; an edit is no
+    message more.
+    """
+    other = ChatSession.objects.create(user=session.user, account=account, chat="43")
+    done, going_on, held = (
+        Run.objects.create(session=session, user=session.user, state=state)
+        for state in ("succeeded", "running", "held")
+    )
+    given: dict[str, Any] = {"session": session, "run": done}
+    rows = [put(key, **given, block_index=index) for index, key in enumerate("abc")]
+    put("sending", **given, block_index=3, state=State.SENDING)
+    put("edit", **given, block_index=4, external_message_id="7")
+    put("elsewhere", run=done, session=other, block_index=5)
+    for run in (going_on, held):
+        put(run.state, session=session, run=run, block_index=1)
+    assert list(outbox.rest_of_answers(session).order_by("id")) == rows[1:]
 
 
 def test_a_block_is_stored_with_its_place_and_its_run(
@@ -686,3 +717,25 @@ def test_the_oldest_that_is_due_and_not_delivered_is_one_that_may_be_sent(
     made = now - timedelta(seconds=200)
     put("made", queued_at=None, created_at=made, state=State.SENDING)
     assert 200 <= outbox.oldest_pending_seconds() < 210
+
+
+def test_settings_for_a_group_hold_for_its_new_id(account: ChannelAccount) -> None:
+    """Where the new id has one, that one does; those of other groups and accounts stay."""
+    other = ChannelAccount.objects.create(channel="platform", name="other")
+    assistant = Assistant.objects.create(slug="a", name="A")
+    for place, chat in ((account, "43"), (account, "42"), (other, "42")):
+        ToolRule.objects.create(tool="x", ask="always", account=place, chat=chat)
+        AssistantBinding.objects.create(assistant=assistant, account=place, chat=chat)
+    ToolRule.objects.create(tool="y", ask="always", account=account, chat="42")
+    ToolRule.objects.create(tool="y", ask="never", account=account, chat="77")
+    outbox.moved(account_id=account.pk, chat="42", new_chat="77")
+    rules = ToolRule.objects.order_by("pk").values_list("tool", "ask", "account", "chat")
+    assert list(rules) == [
+        ("x", "always", account.pk, "43"),
+        ("x", "always", account.pk, "77"),
+        ("x", "always", other.pk, "42"),
+        ("y", "always", account.pk, "42"),
+        ("y", "never", account.pk, "77"),
+    ]
+    bound = AssistantBinding.objects.order_by("pk").values_list("account", "chat")
+    assert list(bound) == [(account.pk, "43"), (account.pk, "77"), (other.pk, "42")]
