@@ -205,7 +205,8 @@ def with_storable_ids(draft: Draft, *, group: str) -> Draft | None:
     be answered to, as its sender or its chat has none: its platform would repeat what is refused.
     """
     ids = (draft.sender, draft.chat, draft.thread, draft.update_id, draft.message_id, group)
-    if len(max(ids, key=len)) <= SHORT_ID and "".join(ids).isprintable():  # nearly always
+    texts = [*map(str, ids)]  # other packages' channels may pass numbers on
+    if len(max(texts, key=len)) <= SHORT_ID and "".join(texts).isprintable():  # nearly always
         return draft
     places = {"sender": draft.sender, "chat": draft.chat, "thread": draft.thread}
     if not (is_storable("chat", group) and all(is_storable(*each) for each in places.items())):

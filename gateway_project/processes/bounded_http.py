@@ -83,13 +83,13 @@ class BeforeBody:
     """
 
     def __init__(self, protocol: "BoundedHttpProtocol") -> None:
-        self._protocol = protocol
-        self._is_kept, protocol.cycle.keep_alive = protocol.cycle.keep_alive, False
+        self._cycle = protocol.cycle  # the protocol's is that of the next request soon
+        self._is_kept, self._cycle.keep_alive = self._cycle.keep_alive, False
         self._write = protocol.transport.write
 
     def __call__(self, data: bytes) -> None:
-        if data == CONTINUE:  # no other request has come since
-            self._protocol.cycle.keep_alive = self._is_kept
+        if data == CONTINUE:
+            self._cycle.keep_alive = self._is_kept
         self._write(data)
 
 

@@ -130,6 +130,14 @@ async def test_c1_ids_that_a_database_refuses_are_no_failure(
     assert (message.text, message.external_message_id) == ("Coo", "")
 
 
+async def test_c1_a_number_may_be_the_id_of_a_message(account: ChannelAccount, owner: User) -> None:
+    """A channel of another package, written for 0.1.0, passes on what its platform sends."""
+    for _ in range(2):
+        assert (await sent(account, said("Coo") | {"id": 17})).status == 200
+    message = await InboundMessage.objects.aget()
+    assert (message.external_update_id, message.external_message_id) == ("17", "17")
+
+
 async def test_c1_a_file_beyond_the_quota_is_answered(
     account: ChannelAccount, owner: User, settings: Any
 ) -> None:

@@ -548,6 +548,15 @@ async def test_an_answer_in_place_of_a_body_that_was_not_asked_for_ends_the_conn
     assert (b"connection: close" in client.received) is not is_kept
 
 
+async def test_a_request_behind_a_body_that_did_not_wait_is_answered(server: Server) -> None:
+    """Both are parsed before the first of them is told to send its body."""
+    client = await server.connect()
+    ask = request("/", "Content-Length: 1", "Expect: 100-continue", method="POST")
+    await client.send(ask + b"a" + request("/", "Connection: close"))
+    assert await client.statuses() == [100, 200, 200]
+    assert client.is_closed()
+
+
 async def test_a_client_of_http_1_0_gets_no_chunks(server: Server) -> None:
     """RFC 9112, 6.1: a body without its length ends with the connection; one of HTTP/1.1 is in
     chunks as before.
