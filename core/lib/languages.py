@@ -58,6 +58,7 @@ LANGUAGES = {
 }
 ENGLISH = LANGUAGES["en-US"]
 ADDRESS = re.compile("https?://[!-~]+")
+CODE = re.compile("(```|~~~).*?(?:\\1|\\Z)|`[^`\n]*`", re.DOTALL)
 KANA = re.compile("[\u3040-\u30ff]")
 # Scripts that name their language, in the order of asking: kana before the Han they stand among.
 SCRIPTS = (
@@ -184,7 +185,7 @@ def surely(text: str) -> str:
 
 def spoken_in(text: str) -> str:
     """Return the language in which a reader of screens reads ``text`` ("de", "zh-TW"), by its first
-    words; empty where they do not tell.
+    words outside of code; empty where they do not tell.
     """
-    tag = surely(text[:SPOKEN])
+    tag = surely(CODE.sub(" ", text)[:SPOKEN])
     return tag if tag.startswith("zh") else tag[:2]

@@ -15,6 +15,7 @@ from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
+LONG = "Minutes of the meeting in May.txt"
 COOKIES = "() => { try { return document.cookie } catch { return 'none' } }"
 
 
@@ -75,7 +76,8 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     """The file need not be chosen again, also after a press on reload: the page asks before it
-    goes. One that the gateway will never take is removed.
+    goes. The buttons are in the window of a phone with letters of twice the size, too. A file that
+    the gateway will never take is removed.
     """
     page, _ = open_page(gateway)
     asked = list[str]()
@@ -86,16 +88,20 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
 
     page.route("**/files?*", lambda route: route.abort(), times=1)
     page.locator("#attach-file").set_input_files(
-        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
+        {"name": LONG, "mimeType": "text/plain", "buffer": b"words"}
     )
-    expect(page.locator("#toasts")).to_contain_text("a.txt could not be uploaded.")
+    expect(page.locator("#toasts")).to_contain_text(f"{LONG} could not be uploaded.")
     ask(page, "Summarize the document")
     expect(page.locator(".bubble")).to_have_count(0)
     expect(page.locator("#toasts .toast")).to_have_count(2)  # why it is not sent
-    again = page.get_by_role("button", name="Try again: a.txt")
+    again = page.get_by_role("button", name=f"Try again: {LONG}")
     page.route("**/files?*", lambda route: route.fulfill(status=503, json={}), times=1)
     again.click()
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    for button in (again, page.get_by_role("button", name=f"Remove {LONG}")):
+        expect(button).to_be_in_viewport(ratio=1)
     page.once("dialog", stay)
     page.evaluate("location.reload()")
     again.click()
@@ -103,7 +109,7 @@ def test_l5_an_upload_that_failed_is_tried_again_by_a_button(
     assert asked == ["beforeunload"]
     page.get_by_role("button", name="Send").click()
     finished(page)
-    expect(page.locator(".bubble .attached")).to_contain_text("a.txt")
+    expect(page.locator(".bubble .attached")).to_contain_text(LONG)
     page.reload()  # nothing would be lost: it does not ask
     finished(page)
     page.route("**/files?*", lambda route: route.fulfill(status=413, json={}), times=1)

@@ -14,6 +14,8 @@ from core.files import storage
 from core.lib import encryption, ids, languages, text, tokens
 from core.models import ChannelAccount, StoredFile, User
 
+CODE = "for each in this:\n    if each is None and that is from the file:\n        pass\n" * 9
+
 
 @given(st.text(st.characters(), max_size=200))
 def test_a_cleaned_text_can_be_encoded_and_holds_no_nul(value: str) -> None:
@@ -35,6 +37,9 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -
         ("這是一個問題", "zh-TW"),
         ("OK, 42.", ""),
         ("Saluton, mondo", ""),
+        (f"So geht es, und mehr ist nicht zu tun:\n\n```python\n{CODE}```", "de"),
+        (f"```\n{CODE}```\n\nDas ist die Funktion, mit `is in the of` für den Anfang.", "de"),
+        (f"~~~\n{CODE}", ""),
     ],
 )
 def test_the_language_of_a_text_is_named_only_where_its_words_tell(words: str, tag: str) -> None:

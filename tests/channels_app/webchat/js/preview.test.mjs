@@ -134,3 +134,7 @@ test("a run of backticks is read once, whole", () => {
   assert.ok(spent() - before < 1000);
   assert.equal(inline("```a`"), "```a`"); // as in CommonMark
 });
+
+test("code may hold a run of backticks that is longer than its own", () => {
+  assert.equal(inline("` ``a `, `b``` c`"), "<code>``a</>, <code>b``` c</>");
+});
