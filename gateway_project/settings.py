@@ -32,10 +32,10 @@ GATEWAY_ENCRYPTION_KEYS: list[str] = (
 )
 
 # The public address. Behind TLS, GATEWAY_URL starts with https:// and cookies become Secure.
-GATEWAY_URL: str = env.origin("GATEWAY_URL", "http://127.0.0.1:8000")
+GATEWAY_PORT: int = env.port("GATEWAY_PORT", 8000)
+GATEWAY_URL: str = env.origin("GATEWAY_URL", f"http://127.0.0.1:{GATEWAY_PORT or 8000}")
 GATEWAY_HTTPS: bool = GATEWAY_URL.startswith("https://")
 GATEWAY_HOST: str = env.text("GATEWAY_HOST", "127.0.0.1")
-GATEWAY_PORT: int = env.port("GATEWAY_PORT", 8000)
 GATEWAY_SERVER: str = env.choice("GATEWAY_SERVER", "uvicorn", "daphne")
 # The proxy in front sets X-Forwarded-For/-Proto; trusted only when it is named here.
 GATEWAY_TRUSTED_PROXIES: list[str] = env.proxies("GATEWAY_TRUSTED_PROXIES")

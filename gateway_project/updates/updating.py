@@ -83,7 +83,7 @@ def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[st
         )
     made = backing_up.back_up(making.default_root(), now=now, store=backing_up.note)
     say(f"backup {made.folder}, checked")
-    before = gateway.errors(clone.python(), home.BASE_DIR, {}, running=False)
+    before = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
     code = preflight.run_folder(folder) / "new-code"
     with clone.beside(target, code) as python:
         if connection.vendor == "sqlite":

@@ -38,3 +38,27 @@ def test_an_address_that_the_network_cannot_reach_is_explained_in_the_log(
     web.log_reach()
     assert ("Set GATEWAY_HOST=0.0.0.0" in caplog.text) == is_said
     assert [each.levelname for each in caplog.records] == ["WARNING"] * is_said
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "proxies", "port", "is_said"),
+    [
+        ("http://127.0.0.1:18400", "127.0.0.1", [], 8000, True),
+        ("http://localhost", "127.0.0.1", [], 8000, True),
+        ("http://localhost", "127.0.0.1", ["127.0.0.1"], 8000, False),  # a proxy has that port
+        ("http://127.0.0.1:18400", "0.0.0.0", [], 8000, False),  # that of a container, mapped
+        ("http://127.0.0.1:8000", "127.0.0.1", [], 8000, False),
+        ("http://127.0.0.1:41007", "127.0.0.1", [], 0, False),  # any free one, which `up` says
+        ("http://192.168.1.20", "127.0.0.1", [], 8000, False),
+    ],
+)
+def test_an_address_of_this_machine_at_another_port_is_explained_in_the_log(
+    settings: Settings, caplog: pytest.LogCaptureFixture, url: str, host: str,
+    proxies: list[str], port: int, *, is_said: bool,
+) -> None:  # fmt: skip
+    """`up` says that it is ready at that address."""
+    settings.GATEWAY_URL, settings.GATEWAY_HOST, settings.GATEWAY_PORT = url, host, port
+    settings.GATEWAY_HTTPS, settings.GATEWAY_TRUSTED_PROXIES = False, proxies
+    web.log_reach()
+    assert ("Set GATEWAY_PORT to the port" in caplog.text) == is_said
+    assert [each.levelname for each in caplog.records] == ["WARNING"] * is_said

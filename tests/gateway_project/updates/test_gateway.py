@@ -23,6 +23,7 @@ from gateway_project.processes.state import ProcessState, State
 from gateway_project.updates import clone, gateway, updating, way_back
 from gateway_project.updates.clone import Target, UpdateError
 from gateway_project.updates.updating import Held
+from tests.gateway_project.updates.origins import git
 from tests.gateway_project.updates.small import NEWER, WEB, Small, finding, sql
 from tests.servers import Process, python, wait_until
 from tests.settings import TEST_DATABASE
@@ -136,6 +137,21 @@ def test_x17_an_error_that_was_there_before_is_none_of_the_new_version(
     updating.look_after(installed, target, known, held, wait=0, say=told.append)
     assert told == ["the gateway works again"]
     assert gateway.is_ready(installed), running.tail()
+
+
+def test_x17_a_channel_that_did_not_work_before_does_not_undo_an_update(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X17] Nor what else the doctor says of the moment: the copy is not asked for that, the
+    gateway that runs again is."""
+    broken = {"doctor.json": finding("channel", "telegram/main does not work.")}
+    small.commit("The bot was revoked", broken)
+    git(small.code, "pull", "--quiet")
+    small.commit("New", NEWER)
+    out = StringIO()
+    call_command("update", wait=20, stdout=out)
+    assert out.getvalue().splitlines()[-1] == "the gateway works again"
+    assert small.version() == "0.2.0"
 
 
 def test_x17_a_version_that_people_have_written_to_stays(
