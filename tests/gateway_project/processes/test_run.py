@@ -119,15 +119,15 @@ def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
     assert {tuple(places(each, "slow")) for each in names} == {("first", "second")}
 
 
-def test_slow_files_and_the_dearest_slow_tests_run_on_one_day_of_five(
+def test_slow_files_and_the_dearest_slow_tests_run_on_one_day_of_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a file either all or none, but for the dearest; fast tests run each day."""
     assert all((run.ROOT / each).exists() for each in (*run.IN_TURN, *run.EVERY_DAY))
     days = {f"{each}/test_x.py::test_{n}": 3 for each in run.IN_TURN for n in range(40)}
     days |= {f"tests/x/test_{n}.py::test_{n}": 3 for n in range(40)}
-    days |= {f"{each}::test_x": 15 for each in run.EVERY_DAY}
-    seen, turns = dict.fromkeys(days, 0), range(739_000, 739_015)
+    days |= {f"{each}::test_x": 3 * run.DAYS for each in run.EVERY_DAY}
+    seen, turns = dict.fromkeys(days, 0), range(739_000, 739_000 + 3 * run.DAYS)
     for turn in turns:
         monkeypatch.setenv("TEST_TURN", str(turn))
         for each in days:
@@ -143,14 +143,14 @@ def test_slow_files_and_the_dearest_slow_tests_run_on_one_day_of_five(
 def test_a_file_that_alternates_runs_whole_on_one_database(
     monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    """Within twenty days on each, also where its tests are slow."""
+    """Within four times DAYS on each, also where its tests are slow."""
     assert exists(file)
     seen: list[str] = []
-    for turn in range(739_000, 739_020):
+    for turn in range(739_000, 739_000 + 4 * run.DAYS):
         monkeypatch.setenv("TEST_TURN", str(turn))
         [found] = {tuple(places(f"{file}::test_{n}", "slow")) for n in range(9)}
         seen += found
-    times = 10 if file.startswith(run.EVERY_DAY) else 2
+    times = 2 * run.DAYS if file.startswith(run.EVERY_DAY) else 2
     assert sorted(seen) == ["first"] * times + ["second"] * times
     monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
     assert places(f"{file}::test_x", "slow") == ["first", "second"]
