@@ -45,7 +45,8 @@ class Emulator(LoBotApiEmulator):  # type: ignore[misc]
         return f"http://127.0.0.1:{self.port}"
 
     def validate(self, method: str, fields: Params, uploads: Params) -> Any:
-        """Validate as the emulator does; record the accepted call."""
+        """Validate as the emulator does, which knows no previews; record the accepted call."""
+        fields.pop("link_preview_options", None)
         result = super().validate(method, fields, uploads)
         self.accepted.append((method, dict(fields)))
         return result
