@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from aiohttp import web
-from lo_bot_api_emulator import LoBotApiEmulator
+from lo_bot_api_emulator import ApiRefusal, LoBotApiEmulator
 
 from gateway_project.processes import listener
 from tests.channels_app import choices
@@ -45,8 +45,12 @@ class Emulator(LoBotApiEmulator):  # type: ignore[misc]
         return f"http://127.0.0.1:{self.port}"
 
     def validate(self, method: str, fields: Params, uploads: Params) -> Any:
-        """Validate as the emulator does, which knows no previews; record the accepted call."""
-        fields.pop("link_preview_options", None)
+        """Validate as the emulator does, which knows no previews: they must be off. Record the
+        accepted call.
+        """
+        previews = fields.pop("link_preview_options", None)
+        if previews is not None and json.loads(previews) != {"is_disabled": True}:
+            raise ApiRefusal("Bad Request: link_preview_options would fetch an address")
         result = super().validate(method, fields, uploads)
         self.accepted.append((method, dict(fields)))
         return result
