@@ -142,17 +142,17 @@ def reach() -> Iterator[Finding]:
     url = urlsplit(settings.GATEWAY_URL)
     is_own_port = not settings.GATEWAY_HTTPS and (url.port or 80) == settings.GATEWAY_PORT
     is_here = is_loopback(url.hostname or "")
+    is_bound_here = is_loopback(settings.GATEWAY_HOST)
     has_proxy = settings.GATEWAY_HTTPS or settings.GATEWAY_TRUSTED_PROXIES
-    if is_own_port and is_loopback(settings.GATEWAY_HOST) and not is_here:
+    is_any_port = not settings.GATEWAY_PORT  # `up` knows which
+    if is_bound_here and not is_here and is_own_port:
         yield warning(
             "unreached",
             f"GATEWAY_URL is {settings.GATEWAY_URL}, but only this machine reaches the port: it is "
             f"bound to {settings.GATEWAY_HOST}.",
             "Set GATEWAY_HOST=0.0.0.0 (::, for IPv6), or put a proxy in front (docs/deploy.md).",
         )
-    is_any_port = not settings.GATEWAY_PORT  # `up` knows which
-    is_explained = is_own_port or is_any_port or has_proxy
-    if is_here and is_loopback(settings.GATEWAY_HOST) and not is_explained:
+    elif is_bound_here and is_here and not (is_own_port or is_any_port or has_proxy):
         yield warning(
             "unreached",
             f"GATEWAY_URL is {settings.GATEWAY_URL}, which binds nothing: the gateway listens on "
