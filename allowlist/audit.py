@@ -176,9 +176,7 @@ def check(*, anchor: str = "") -> Check:
 
 
 def is_intact(entry: AuditEntry, known: dict[int, str]) -> bool:
-    """Return whether ``entry`` is as it was written, or as it was left when it was blanked;
-    ``known``: :func:`attested`.
-    """
+    """Return whether ``entry`` is as it was written, or as blanking left it."""
     return matches(entry, known.get(entry.pk, entry.digest))
 
 

@@ -300,9 +300,7 @@ class Edits(Protocol):
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
-        """Replace a message; identical content is a success. Raises ChannelError,
-        ``trouble="gone"`` when the message no longer exists.
-        """
+        """Replace a message; the same content is a success. Raises ChannelError (also ``gone``)."""
         ...
 
 
@@ -376,9 +374,7 @@ class AnswersButtons(Protocol):
     """Capability BUTTONS: blocks may carry ``buttons``; a press expects a response."""
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        """Show ``text`` to the user who pressed; an expired press is a success. Raises
-        ChannelError.
-        """
+        """Show ``text`` to the user who pressed; too late is a success. Raises ChannelError."""
         ...
 
 

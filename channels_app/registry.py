@@ -33,9 +33,7 @@ def get(channel_id: str) -> Channel | None:
 
 
 def is_group(channel: Channel, chat: str) -> bool:
-    """Return whether a chat has several members; True where its channel fails to tell: to a group
-    less is written.
-    """
+    """Return whether a chat has several members; True where the channel fails to say."""
     try:
         return channel.is_group(chat)
     except Exception:  # another package's: notices also go to other channels
@@ -99,7 +97,5 @@ def offered() -> list[str]:
 
 
 def names() -> list[str]:
-    """Return the ids of all channels, including other packages'; installed packages are read
-    once.
-    """
+    """Return the ids of all channels. Installed packages are read once."""
     return sorted({*CHANNELS, *installed().found})

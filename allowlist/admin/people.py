@@ -295,9 +295,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         return found
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Make permissions read-only except for superusers, and access read-only except for owners;
-        prevent users from locking themselves out.
-        """
+        """Lock access for non-owners, permissions for non-superusers, one's own access."""
         fields = tuple(super().get_readonly_fields(request, obj))
         if not is_superuser(request):
             return (*fields, *RIGHTS, *(() if decides(request) else ADMITTED))

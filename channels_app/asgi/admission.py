@@ -189,17 +189,13 @@ class Admission:
             del self._accepted[next(iter(self._accepted))]
 
     def refuse_if_late(self, *, since: float = math.inf) -> None:
-        """Raise BusyError if this process is too late for a message of a person whose last one was
-        accepted ``since`` seconds ago.
-        """
+        """Raise BusyError if this process is too slow for a person whose last message is recent."""
         late = self.late.seconds
         if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and since < PAUSE * late):
             raise BusyError(place=max(self._recent.total(), 1), seconds=2 * late)
 
     def rank(self, person: int) -> int:
-        """Return the place in the queue of one more message of ``person``; 0 when it need not wait
-        or nothing is known.
-        """
+        """Return the place of ``person``'s next message in the queue; 0 for none or unknown."""
         load = self.load
         if load is None:
             return 0

@@ -101,9 +101,7 @@ class Request:
 
     @property
     def address(self) -> str:
-        """Return the client's address; behind a trusted proxy, the last one it did not add
-        itself.
-        """
+        """Return the client's address; behind trusted proxies, the last one not added by them."""
         client: str = (self.scope.get("client") or [""])[0]
         if client in settings.GATEWAY_TRUSTED_PROXIES or (
             client == "" and settings.GATEWAY_TRUSTED_PROXIES
@@ -139,9 +137,7 @@ class Request:
         return self.header("accept-language").partition(",")[0].partition(";")[0].strip()
 
     def idempotency_key(self) -> str:
-        """Return the ``Idempotency-Key``, which makes a repeated request the same run. Raises
-        RefusedError 400.
-        """
+        """Return the ``Idempotency-Key``, which names one run. Raises RefusedError 400."""
         key = self.header("idempotency-key")
         if len(key) > MAX_IDEMPOTENCY_KEY:
             text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."

@@ -89,9 +89,7 @@ def check_storable(value: Any) -> None:
 
 
 def fault_of(node: Any) -> str:
-    """Return why some database cannot store ``node``, apart from what it holds; or an empty
-    string.
-    """
+    """Return why some database cannot store ``node`` itself (not its parts), or an empty string."""
     if isinstance(node, str):
         return "" if is_clean(node) else "holds characters that are not text"
     if isinstance(node, int):

@@ -85,9 +85,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The run that another one goes on with: its public id, and its calls that were asked about, by
-    id with their states.
-    """
+    """The run before a pause: its public id, and the states of its calls with questions, by id."""
 
     run_id: str = ""
     calls: Mapping[str, str] = field(default_factory=dict)
@@ -118,9 +116,7 @@ def are_waiting_of(caller: Principal) -> bool:
 
 
 def waiting(caller: Principal, **where: object) -> list[Question]:
-    """Return the open questions of a paused ``run``, or of a conversation (``run__session``). May
-    block on the database.
-    """
+    """Return the open questions of a run or a conversation (``run__session``). May block."""
     rows = tool_calls.waiting().filter(**where).order_by("id")
     return [question_of(row, caller) for row in rows]
 

@@ -67,9 +67,7 @@ def account_of(row: ChannelAccount) -> Account:
 
 
 def account_named(channel: str, name: str) -> tuple[ChannelAccount, Account] | None:
-    """Return an enabled account, for a call of its platform; None also where its secrets cannot be
-    decrypted.
-    """
+    """Return an enabled account; None also where its secrets cannot be decrypted."""
     if not is_clean(name):  # PostgreSQL would refuse the question
         return None
     row = ChannelAccount.objects.filter(channel=channel, name=name, enabled=True).first()

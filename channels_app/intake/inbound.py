@@ -262,8 +262,7 @@ def take_code(
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
-    """Return the receipt of an unknown sender's command; a refused code is answered with the
-    reason."""
+    """Return the receipt of an unknown sender's command, with the reason for refusing its code."""
     if command.in_response:
         return dataclasses.replace(held, said=command.said)
     answer_code(draft=draft, words="" if command.is_spent else command.said)

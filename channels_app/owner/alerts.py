@@ -130,6 +130,5 @@ async def check_certificate() -> None:
 
 
 def keep_certificate(ends_at: datetime) -> None:
-    """Store the end of the certificate."""
     with atomic_write():
         Installation.objects.filter(id=1).update(certificate_ends_at=ends_at)

@@ -126,9 +126,7 @@ def render_answer(channel: Channel, run: Run, text: str) -> list[Block]:
 
 
 def answers_no_request(run: Run) -> bool:
-    """Return whether a run answers no request: it carries out a schedule, or goes on after a pause
-    whose request has its answer.
-    """
+    """Return whether a run answers no request: a schedule, or the run after a pause."""
     return bool(run.options.get("schedule") or run.options.get("continues"))
 
 
@@ -492,9 +490,7 @@ def last_known(delivery: Delivery) -> int | None:
 
 
 def use_ordinary_form(*, delivery: Delivery, error: ChannelError) -> None:
-    """Replace a claimed rich block by the messages that it stands for ([C13]); files that wait
-    behind it move back.
-    """
+    """Replace a claimed rich block by ordinary messages ([C13]); later files move back."""
     logger.warning("%s is sent in the ordinary form: %s", described(delivery), error)
     block = dict(delivery.payload)
     more = block.pop("more", [])

@@ -117,8 +117,7 @@ async def refresh(session_id: int) -> None:
 
 
 def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
-    """Return the changes due in each of these sessions. Reactions to add are recorded before they
-    are added."""
+    """Return the changes due in each session. Reactions are recorded before they are added."""
     due: dict[int | None, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
     for row in TO_MARK.all(sessions=session_ids):
         due[row.session_id].append(row)

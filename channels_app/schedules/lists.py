@@ -168,9 +168,7 @@ def numbered(text: str) -> dict[int, str]:
 
 
 def buttons_for(rows: list[Schedule], user: User, *, message_id: int) -> list[list[dict[str, str]]]:
-    """Return a row of buttons for each schedule; their data (at most 64 bytes) name the message
-    whose answer the list is.
-    """
+    """Return a row of buttons for each schedule; their data (64 bytes at most) name the message."""
     if len(rows) > MOST_ROWS:
         return []
     shown = rows[: len(fitting(rows, user))]

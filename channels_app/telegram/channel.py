@@ -142,9 +142,7 @@ class TelegramGateway:
     """Receives updates: by webhook or long polling."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Set the webhook, or remove it for polling, and then the menu of commands; pending updates
-        are kept.
-        """
+        """Set or remove the webhook, then set the menu of commands; pending updates are kept."""
         if mode_of(account) == "polling":
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
         else:

@@ -87,7 +87,6 @@ class Quoted:
 
     @property
     def name(self) -> str:
-        """Return the name of the sender."""
         return self.sender.name if self.sender is not None else UNNAMED
 
     def items(self) -> list[dict[str, Any]]:
@@ -333,9 +332,7 @@ def letters(text: Any, levels: int) -> str:
 
 
 def line_of(message: Json) -> str:
-    """Return a sticker, place, contact, poll, die or checklist as text, also what is not
-    supported; else an empty one.
-    """
+    """Return a sticker, place, contact, … as text, also when it is not supported; else ""."""
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
         return f"[Sticker {string(emoji, 'emoji')}]" if emoji else "[Sticker]"

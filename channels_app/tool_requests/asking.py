@@ -151,7 +151,6 @@ def may_last(row: ToolCall) -> bool:
 
 
 def label_of(row: ToolCall, choice: str) -> str:
-    """Return the label of a choice."""
     return OF_SIGN_IN[choice] if row.kind == ToolCall.Kind.SIGN_IN else LABELS[choice]
 
 

@@ -167,9 +167,7 @@ def judged(row: ToolCall, *, digest: str, by: User, now: datetime) -> Outcome | 
 
 
 def may_decide(row: ToolCall, user: User) -> bool:
-    """Return whether a person may answer a question: an owner, or, for their own yes, the one who
-    was asked.
-    """
+    """Return whether a person may answer: an owner, or for their own call, the person asked."""
     if not user.is_active:
         return False
     return row.asked_of_id == user.pk if row.of_person else user.is_owner

@@ -74,9 +74,7 @@ def by_keys(asked: list[tuple[str, str]]) -> list[Principal | Exception]:
 
 
 def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
-    """Return the credentials of these principals that are no longer valid ([A9]); checked after
-    revocations.
-    """
+    """Return which of these principals' credentials are no longer valid ([A9])."""
     numbers = {each.key_id for each in principals if not each.session_key}
     usable = ApiKey.usable_of(numbers, timezone.now())
     return {

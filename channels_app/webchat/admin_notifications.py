@@ -77,9 +77,7 @@ def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
 
 
 def call_frames(after: int) -> list[dict[str, Any]]:
-    """Return the frames of waiting calls that are newer than the one with this key; the latest
-    few.
-    """
+    """Return the frames of waiting calls newer than this key; the latest few."""
     rows = waiting_calls.for_owners().filter(pk__gt=after).order_by("-pk")[:SHOWN_AT_ONCE]
     return [
         {

@@ -160,9 +160,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.end(BROKEN)
 
     async def connect(self) -> None:
-        """Accept a socket of an allowed origin: signed in by its cookie, or with a time limit for a
-        key.
-        """
+        """Accept a socket of an allowed origin: with a cookie, or with a time limit for a key."""
         headers = access.headers_of(self.scope)
         origin, host = headers.get("origin"), headers.get("host", "")
         if access.has_secret_in_address(self.scope):

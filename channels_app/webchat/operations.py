@@ -74,9 +74,7 @@ def count(frame: frames.Say, principal: Principal) -> None:
 
 
 def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:
-    """Store a user's message, with their rights as they are now: a socket lives longer. Raises
-    RefusedError 401 when the user has been deactivated.
-    """
+    """Store a user's message, with their present rights. Raises RefusedError 401 if deactivated."""
     found = User.objects.filter(id=user.id, is_active=True).first()
     if found is None:
         raise DeniedError

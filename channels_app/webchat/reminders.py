@@ -174,9 +174,7 @@ def form_page(
     version: str = "",
     error: FieldError | RuleError | None = None,
 ) -> HttpResponse:
-    """Return the page of a form; ``error`` stands beside its field, or above all. ``version``: of
-    the stored reminder.
-    """
+    """Return the form page; ``error`` is shown at its field. ``version``: the stored reminder's."""
     field = error.field if isinstance(error, FieldError) else WHOLE
     context = {
         "fields": fields,

@@ -70,18 +70,14 @@ class Poller:
 
 @dataclass(slots=True)
 class Gateways:
-    """The accounts' pollers and checks in one worker. ``look_after`` is a chore: call it
-    repeatedly.
-    """
+    """Polls and checks the accounts of one worker; ``look_after`` is called repeatedly."""
 
     worker: str
     pollers: dict[int, Poller] = field(default_factory=dict)
     checks: dict[int, float] = field(default_factory=dict)
 
     async def look_after(self) -> float:
-        """Start and stop pollers, check accounts that are due; return the seconds until the next
-        look.
-        """
+        """Start and stop pollers, check due accounts; return the seconds until the next look."""
         rows, changed = await in_thread(look)
         found = ((row, polling_gateway(row)) for row in rows)
         polled = {row.id: (row, gateway) for row, gateway in found if gateway is not None}
@@ -253,8 +249,7 @@ def saved(*, account_id: int) -> None:
 
 
 def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
-    """Return the enabled accounts of channels with a platform, and those with a pending change for
-    their platform."""
+    """Return the enabled accounts on platforms, and those with a change to report there."""
     rows, names = LOOKED_AT.all(), registry.names()
     enabled = [row for row in rows if row.enabled and row.channel in names]
     return enabled, [row for row in rows if row.status in TO_TELL or is_owed(row)]
@@ -331,9 +326,7 @@ def hold(*, account_id: int, worker: str) -> bool:
 
 
 def let_go(*, account_id: int, worker: str) -> None:
-    """Release the lease; an account that was disabled is stopped now, unless its platform has to
-    be told so first.
-    """
+    """Release the lease. A disabled account is stopped, unless its platform must know first."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id)
         rows.filter(poller=worker).update(poller="", poller_until=None)

@@ -47,9 +47,7 @@ def is_waiting(run: Run) -> bool:
 
 
 def refusals(run: Run) -> list[str]:
-    """Return the texts about files that were not stored or not opened, which the user gets whatever
-    the model says.
-    """
+    """Return the errors about files that the user gets, whatever the model says."""
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
 
@@ -112,9 +110,7 @@ def without_remote(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def spoken(message: InboundMessage) -> str:
-    """Return the text of a message: its media in words, and its text, unless it is the caption of
-    one of them.
-    """
+    """Return a message as text: its described media, then its text unless that is a caption."""
     texts = [item["text"] for item in message.media if "text" in item and not is_placed(item)]
     if captioned(message) is None and message.text:
         texts.append(message.text)
@@ -122,17 +118,13 @@ def spoken(message: InboundMessage) -> str:
 
 
 def captioned(message: InboundMessage) -> dict[str, Any] | None:
-    """Return the medium of which the text of a message is the caption: its first one in words, but
-    none that it quotes.
-    """
+    """Return the medium that the message's text captions: its first own one that is described."""
     own = (item for item in message.media if "quoted" not in item and not is_placed(item))
     return next((item for item in own if "text" in item or waits(item)), None)
 
 
 def is_placed(item: dict[str, Any]) -> bool:
-    """Return whether a medium stands in an earlier message of its client's history, and not in the
-    text of the run.
-    """
+    """Return whether a medium belongs to an earlier message of the client's history."""
     return "place" in item
 
 

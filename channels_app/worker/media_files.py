@@ -58,9 +58,7 @@ def uploaded(run: Run, name: str) -> StoredFile:
 
 
 def copied(run: Run, file: StoredFile) -> StoredFile:
-    """Return the copy of a file of another session, for the session of ``run``. Raises
-    ChannelError.
-    """
+    """Return a copy of another session's file for the session of ``run``. Raises ChannelError."""
     if same := sent_files(session_id=run.session_id, sha256=file.sha256).first():
         return same
     try:
@@ -115,9 +113,7 @@ async def fetch(run: Run, channel: Channel | None, item: dict[str, Any]) -> Stor
 
 
 async def downloaded(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:
-    """Return the content of a file; it is asked for again after failures that pass, such as a rate
-    limit. Raises ChannelError.
-    """
+    """Download a file; retry after temporary failures such as a rate limit. Raises ChannelError."""
     for seconds in FETCH_WAITS:
         try:
             return await download(outbound, account, remote)

@@ -66,9 +66,7 @@ def media_of(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
 
 
 async def picture_of(run: Run, item: dict[str, Any]) -> str:
-    """Return the picture of one medium as a data URL, made from its stored file unless it is one;
-    "" if that is gone.
-    """
+    """Return one picture as a data URL, from its stored file if needed; "" if that is gone."""
     if url := data_url(item):
         return url
     stored = await known_file(run, item)

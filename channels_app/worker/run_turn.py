@@ -47,9 +47,7 @@ SUBSTITUTE = "{0} answered, because the usual model is not available."
 
 @dataclass(slots=True)
 class Held:
-    """A run that this worker has claimed. ``closing``: its end is being written, too late to
-    stop.
-    """
+    """A run that this worker has claimed. ``closing``: its end is being written."""
 
     run: Run
     task: asyncio.Task[None]

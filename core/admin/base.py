@@ -252,8 +252,6 @@ class PlainForm(Form):
 
 
 class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
-    """A read-only table."""
-
     actions: Any = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -90,9 +90,7 @@ def inferred(tools: Iterable[Tool], request: str) -> Wanted | None:
 
 
 def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
-    """Return the call that a model wrote as its whole answer (a word before or after it is
-    ignored).
-    """
+    """Return the call that a model wrote as its answer; a word before or after it is ignored."""
     if len(text) > CALL_CHARACTERS:
         return None
     names = {tool.name for tool in tools}

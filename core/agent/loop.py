@@ -194,9 +194,7 @@ class Turn:
         return self._conclude(results)
 
     async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
-        """Run the requested tools; return whether the turn is over: a result is the final answer,
-        or a call waits for a yes.
-        """
+        """Run the tools; return whether the turn is over: with an answer, or a question."""
         self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
         # One that an earlier attempt began has its yes, or needed none.
         asked = {
@@ -220,9 +218,7 @@ class Turn:
         )
 
     def _conclude(self, results: list[ToolResult]) -> bool:
-        """Tell the person which calls wait for a yes; return whether the turn is over: one does, or
-        all results are final answers.
-        """
+        """Tell the person which calls need a yes; return whether the turn is over."""
         if not self.questions:
             return all(result.final for result in results)
         self._leave_links()
@@ -390,9 +386,7 @@ class Turn:
         self.output.note(f"*{self._in_their_language(line)}*")
 
     def _with_ids(self, calls: list[Call]) -> list[Call]:
-        """Give the calls of an answer ids that are unique in the conversation: some servers send
-        none, or the same one every time.
-        """
+        """Make the ids of an answer's calls unique in the conversation: servers repeat them."""
         taken = ids_of_calls(self.messages)
         for call in calls:
             wanted = call.id or "call"
@@ -404,9 +398,7 @@ class Turn:
         return calls
 
     def fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
-        """Return a request with the tools and the messages that fit the window of a model, which is
-        asked now. Raises ProviderError.
-        """
+        """Return a request that fits the window of this model. Raises ProviderError."""
         self._most_bytes = self._bytes_left = most_bytes(self.options, window=model.context_tokens)
         if self.prompt is None:
             return request

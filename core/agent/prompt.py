@@ -200,9 +200,7 @@ class Prompt:
         return newest_first[::-1]
 
     def _choose(self, budget: int) -> int:
-        """Return how many messages, the newest, fit ``budget`` tokens by their texts: all, or up to
-        one of the person's. Notes how many are left out.
-        """
+        """Return how many of the newest messages fit, up to one of the person's; note the rest."""
         number, sizes = 0, self.sizes()
         for place, (size, _) in enumerate(sizes, 1):
             budget -= size
@@ -217,9 +215,7 @@ class Prompt:
         return number
 
     def sizes(self) -> list[tuple[int, int]]:
-        """Return the tokens of the text and of the calls of each message of the history, counted
-        once for all models and steps of a turn.
-        """
+        """Return the tokens of each message's text and of its calls, counted once in a turn."""
         if len(self._sizes) != len(self.earlier):
             self._sizes = [
                 (estimate(said.text), of_calls(said.calls) if said.calls else 0)
@@ -303,17 +299,13 @@ def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:
 
 
 def answers_among(ids: Sequence[int]) -> set[int]:
-    """Return those of these messages that answer one of a person, which is not in the history: it
-    was sent before a new conversation began.
-    """
+    """Return which of these messages answer a person's message, of before a new conversation."""
     asked = Message.objects.filter(run=OuterRef("run"), role="user")
     return set(Message.objects.filter(Exists(asked), id__in=ids).values_list("id", flat=True))
 
 
 def instructions(run: Run, known: Catalogue) -> str:
-    """Return the instructions of the version that the run began with, else the gateway's, and the
-    assistant's languages.
-    """
+    """Return the instructions with which the run began, and the assistant's languages."""
     assistant = known.assistants.get(run.assistant_id)
     own = ""
     if assistant is not None and assistant.version == run.assistant_version:
@@ -326,9 +318,7 @@ def instructions(run: Run, known: Catalogue) -> str:
 
 
 def earlier_version(run: Run) -> str:
-    """Return instructions that have been edited since the run began; empty for those of a deleted
-    assistant.
-    """
+    """Return the instructions of before an edit; empty for those of a deleted assistant."""
     rows = AssistantVersion.objects.filter(
         assistant_id=run.assistant_id, number=run.assistant_version
     )

@@ -57,9 +57,7 @@ class Wanted:
 
 
 class NotOfferedError(Exception):
-    """A request names what the person may not choose, or what there is not: ``field``, a field of
-    :class:`Wanted`, and its value.
-    """
+    """The value of ``field`` (of :class:`Wanted`) does not exist, or may not be chosen."""
 
     def __init__(self, field: str, name: str) -> None:
         super().__init__(f"{field}: {name}")

@@ -270,9 +270,7 @@ def take_over(
 def own_session(
     *, user: User, session_id: str, rows: QuerySet[ChatSession] | None = None
 ) -> ChatSession | None:
-    """Return the open session with this public id, if it is the person's own. ``rows``: see
-    :func:`locked`.
-    """
+    """Return the person's open session with this public id. ``rows``: see :func:`locked`."""
     if not is_public_id(session_id):
         return None
     own = (ChatSession.objects.all() if rows is None else rows).select_related("account")
@@ -387,9 +385,7 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
 
 
 def flush(*, session: ChatSession, now: datetime) -> Run | None:
-    """Make a run of the batch that waits, if there is one. Inside the transaction that found
-    ``session``.
-    """
+    """Start a run for the batch that waits. Inside the transaction that found ``session``."""
     if session.flush_at is None:
         return None
     write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
@@ -458,9 +454,7 @@ def named(messages: Sequence[InboundMessage]) -> str:
 
 
 def title_of(text: str) -> str:
-    """Return the title of a conversation that begins with ``text``, without marks of Markdown, and
-    without what is quoted if there is more.
-    """
+    """Return the title of a conversation that begins with ``text``, without Markdown and quotes."""
     if "<quoted" in text:
         text = shown_words(text)
     start = text[:TITLE_READ]

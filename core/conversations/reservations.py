@@ -192,18 +192,14 @@ def price(request: ReservationRequest, output_tokens: int) -> int:
 
 
 def affordable(request: ReservationRequest, left: int) -> int:
-    """Return the most tokens of an answer that cost no more than ``left`` with the prompt, at most
-    those asked for; -1 where the prompt costs more.
-    """
+    """Return the most tokens of an answer that ``left`` pays for; -1 if the prompt costs more."""
     left = max(left, 0)  # of an overdrawn budget, too: a call that costs nothing fits
     answers = range(request.output_tokens + 1)
     return bisect_right(answers, left, key=partial(price, request)) - 1
 
 
 def decide(request: ReservationRequest, allowances: Sequence[Allowance], day: date) -> Decision:
-    """Return whether the call may be made; takes its amounts from the periods, or marks the one
-    that refuses it.
-    """
+    """Return whether the call may be made; take its amounts, or mark the period that refuses it."""
     most = request.output_tokens
     now = min([most, *(each.answer(request, each.period.left) for each in allowances)])
     # When the other open calls have ended, at most.

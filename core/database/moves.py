@@ -80,9 +80,7 @@ def copy(model: type[Model], source: str) -> int:
 
 
 def check_json(model: type[Model], source: str) -> None:
-    """Raise ValueError when a value of SQLite is no JSON: Django reads it as a text, which would be
-    copied as one.
-    """
+    """Raise ValueError for a value of SQLite that is no JSON: Django would copy it as text."""
     if connections[source].vendor != "sqlite":
         return
     quote = connections[source].ops.quote_name

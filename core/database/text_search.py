@@ -135,9 +135,7 @@ def spellings(words: str) -> list[str]:
 
 
 def in_newest(*, sessions: Sequence[int], words: str, messages: int) -> dict[int, int]:
-    """Return the newest message with ``words`` of each session that has one among its last
-    ``messages``, by session.
-    """
+    """Return the newest message with ``words`` among the last ones, by session."""
     contains, given = condition(words)
     sql = NEWEST.format(contains=contains, among=among())
     rows = fetch(sql, [messages, *given, list_parameter(sessions, connection)])

@@ -88,9 +88,7 @@ def keep(
     expires_at: datetime | None = None,
     origin: str = SENT,
 ) -> StoredFile:
-    """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError and
-    NotStoredError.
-    """
+    """Store ``content``; ``name`` is a label. Raises QuotaExceededError, NotStoredError."""
     path = new_path()
     try:
         append(path, content)
@@ -180,9 +178,7 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError and
-    NotStoredError.
-    """
+    """Create the row of an upload. Raises QuotaExceededError and NotStoredError."""
     return entered(uploaded(path=path, user=user, name=name))
 
 

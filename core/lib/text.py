@@ -50,9 +50,7 @@ def is_of_file_name(character: str) -> bool:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return ``text`` on one line, without control characters and others that show nothing, at most
-    ``limit`` characters.
-    """
+    """Return ``text`` on one line without invisible characters, at most ``limit`` characters."""
     shown = HIDDEN.sub(" ", clean(text))
     seen = "".join(c if c.isprintable() or c in JOINERS else " " for c in shown)
     flat = " ".join(STRAY_JOINER.sub(" ", seen).split())

@@ -240,9 +240,7 @@ class Chain:
     async def _call_with_pictures(
         self, model: ModelInfo, asked: ModelRequest, spent: Spent
     ) -> AsyncGenerator[Delta, None]:
-        """Yield the deltas of one call; a model that refuses pictures is asked once more without
-        them.
-        """
+        """Yield the deltas of a call; if the model refuses the pictures, repeat without them."""
         try:
             async with self._metered(model, asked, spent) as deltas:
                 async for delta in deltas:

@@ -185,9 +185,7 @@ class Examiner:
         self.result.note("base_url", said)
 
     async def _answers(self) -> bool:
-        """Ask for a call of a tool, and without one when that is refused; return whether the model
-        answers.
-        """
+        """Ask for a call of a tool, then without one; return whether the model answers."""
         if self.result.can_call_tools is not False:
             try:
                 called = await self._ask(questions.FOR_TOOL, with_tool=True)
@@ -293,9 +291,7 @@ class Examiner:
     async def _ask(
         self, question: str, *, with_tool: bool = False, picture: str = ""
     ) -> bool | None:
-        """Return whether the model did what it was asked; None when the answer was not read to its
-        end. Raises ProviderError.
-        """
+        """Return whether the model did as asked; None for a cut answer. Raises ProviderError."""
         try:
             native = questions.NATIVE.get(self.server.kind)
             if native is not None:

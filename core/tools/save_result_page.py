@@ -135,9 +135,7 @@ def runs_to_the_left(text: str) -> bool:
 
 
 def unwrapped(page: Page) -> str:
-    """Return the content without the fence that models put around a whole document; a page of code
-    keeps its own.
-    """
+    """Remove the fence that models put around a whole document, but not around code."""
     is_wrapped = page.is_html or WRAPPED.match(page.content)
     return strip_outer_fence(page.content) if is_wrapped else page.content
 

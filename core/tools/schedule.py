@@ -103,9 +103,7 @@ class ScheduleTool(Tool):
     }
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """Return the outcome for the model, and the line that the person is shown. Raises
-        ToolError.
-        """
+        """Return the outcome for the model, and a line for the person. Raises ToolError."""
         action = ACTIONS.get(text_of(arguments.get("action")))
         if action is None:
             raise ToolError(f"action is one of {', '.join(ACTIONS)}.")

@@ -52,7 +52,6 @@ class Worker(celery_worker.Worker):
 
 
 def options(queues: Sequence[str]) -> dict[str, Any]:
-    """Return the options of the worker of ``queues``."""
     name = f"{'-'.join(queues)}-{os.getpid()}@{os.uname().nodename}"
     return {"queues": list(queues), "hostname": name, **LEAN}
 
@@ -92,9 +91,7 @@ def load() -> Celery:
 
 
 def main(*queues: str) -> int:
-    """Run the worker of ``queues`` until SIGTERM. Returns its exit code; 2 for a queue
-    that is none of ours.
-    """
+    """Run the worker of ``queues`` until SIGTERM; return its exit code, 2 for an unknown queue."""
     if not queues or set(queues) - {"runs", "long"}:
         sys.stderr.write("Name the queues of this worker: runs, long, or both.\n")
         return WRONG_ARGUMENTS

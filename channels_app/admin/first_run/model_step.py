@@ -111,9 +111,7 @@ class ModelStepForm(forms.Form):
 
 
 def provider_of(data: dict[str, Any]) -> tuple[ModelProvider, str]:
-    """Return the provider that was given, and its key. One of the same kind and address that was
-    set up before is changed, and keeps its key without a new one.
-    """
+    """Return the provider and its key; the same kind and address updates an existing provider."""
     address = data["base_url"]
     rows = ModelProvider.objects.filter(from_environment=False, kind=data["kind"])
     known = rows.filter(base_url__in=(address, f"{address}/")).order_by("id").first()
@@ -132,9 +130,7 @@ def provider_of(data: dict[str, Any]) -> tuple[ModelProvider, str]:
 
 
 def name_of(data: dict[str, Any]) -> str:
-    """Return a name for a provider: that of its kind, or the host of its address; a number is
-    added when another one has it.
-    """
+    """Return a free name for a provider: its kind or host, with a number if that is taken."""
     wanted = BY_KIND[data["kind"]].name
     if data["kind"] == Kind.OPENAI_COMPATIBLE:
         wanted = urlsplit(data["base_url"]).netloc[: NAME_CHARACTERS - 5] or wanted

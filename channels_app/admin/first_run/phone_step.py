@@ -73,9 +73,7 @@ def said_of(error: ChannelError) -> str:
 
 
 def account_form(form: PhoneStepForm) -> AccountForm:
-    """Return the channel's own form with what was given: polling, unless there is a public address
-    for a webhook.
-    """
+    """Return the channel's own form: with a webhook where the gateway has a public address."""
     data = {
         "channel": PHONE_CHANNEL,
         "name": "first-run",

@@ -141,9 +141,7 @@ def phone_page(request: HttpRequest, form: PhoneStepForm, *, code: str = "") -> 
 @require_GET
 @for_first_owner
 def phone_state(request: HttpRequest) -> HttpResponse:
-    """Return what the platform says about the bot, whether the owner is known there, and which code
-    works.
-    """
+    """Return the bot's state at the platform, whether the owner is linked, and the valid code."""
     return JsonResponse(phone_step.state(owner=owner(request), now=timezone.now()))
 
 

@@ -32,9 +32,7 @@ def label_of(key: ApiKey) -> str:
 
 
 def choices(*, kept: int = 0, request: HttpRequest | None = None) -> list[tuple[int, str]]:
-    """Return the choices by name, of the MOST newest keys. With a request of a user who does not
-    decide: their own.
-    """
+    """Return the MOST newest keys as choices by name; for a user who is no owner, their own."""
     rows = ApiKey.objects.select_related("user", "account").order_by("-id")
     if request is not None and not decides(request):
         rows = rows.filter(user=request.user.pk)

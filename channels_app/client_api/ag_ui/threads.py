@@ -28,9 +28,7 @@ CLIENT_ID = "client_id"  # in the data of a stored message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A thread to reconnect to. ``name``: the client's id of the run; without a run ``questions``
-    are those that wait.
-    """
+    """A thread to reconnect to: the run with the client's id ``name``, or open ``questions``."""
 
     rest: Cut | None
     name: str

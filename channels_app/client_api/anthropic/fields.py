@@ -86,9 +86,7 @@ def listed(value: Any, field: str, name: str) -> list[Any]:
 
 
 def sender(value: Any) -> str:
-    """Return ``metadata.user_id``: the sender that a bridge key names; ignored with a personal
-    key.
-    """
+    """Return ``metadata.user_id``, the sender that a bridge names; other keys ignore it."""
     if value is None:
         return ""
     given = value.get("user_id") if isinstance(value, dict) else value
@@ -183,9 +181,7 @@ def options(body: Json, offered: list[Json], chosen: str | Json | None) -> Json:
 
 
 def output(body: Json) -> Json:
-    """Return the options of ``output_config``: the effort, of which ``high`` is the usual one, and
-    the form of the answer.
-    """
+    """Return the options of ``output_config``: effort (``high`` is the default) and format."""
     config = body.get("output_config")
     if config is None:
         config = {}
@@ -211,9 +207,7 @@ def output(body: Json) -> Json:
 
 
 def tokens(asked: Asked) -> int:
-    """Return the estimated tokens of a request: its messages and tools, without those of the
-    gateway's own assistant.
-    """
+    """Return the estimated tokens of messages and tools, without the gateway's own."""
     total = 0
     for each in asked.messages:
         said = each["content"]

@@ -28,8 +28,6 @@ MOST_ITEMS, USUAL_ITEMS = 100, 20
 
 
 class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Json]):
-    """An endpoint of responses."""
-
     encode = staticmethod(adapter.encode)
 
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
@@ -89,8 +87,6 @@ class Responses(InSession, ResponseEndpoint):
 
 
 class StoredEndpoint(ResponseEndpoint):
-    """An endpoint of one stored response."""
-
     waits_for_text = False
 
     async def own_run(self) -> Run:
@@ -109,7 +105,6 @@ class StoredEndpoint(ResponseEndpoint):
         return run
 
     async def answer_current(self, run: Run) -> None:
-        """Answer a response as it is now."""
         work = stored.work_of(run)
         await self.answer(200, await stored.current(work), work.headers)
 

@@ -231,7 +231,6 @@ def listed(messages: Iterable[Json], run_id: str, kinds: Kinds) -> list[Json]:
 
 
 def message_item(role: str, content: Any) -> Json:
-    """Return a message as an item."""
     if role == "assistant":
         text = {"type": "output_text", "text": content, "annotations": [], "logprobs": []}
         return {"type": "message", "role": role, "status": "completed", "content": [text]}

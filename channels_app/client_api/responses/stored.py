@@ -167,7 +167,6 @@ def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
 
 
 async def current(work: Work) -> Json:
-    """Return a response as it is now."""
     if work.run.state not in Run.FINAL:
         return response_of(work.run)
     log = await whole_log(work)

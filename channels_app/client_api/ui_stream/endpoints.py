@@ -77,9 +77,7 @@ class Chat(Accepting, UiEndpoint):
         return {**super().headers_of(work), STREAM_ID: stream}
 
     async def handle(self, body: bytes) -> None:
-        """Accept a message, and answer its run; or take a person's answers to questions, and answer
-        the run that goes on.
-        """
+        """Accept a message, or answers to questions; then answer the run."""
         asked = fields.read(chat_messages.parse_body(body))
         self.chat = asked.chat
         # Before anything is stored: a refused stream must not leave a run behind.

@@ -69,9 +69,7 @@ def fold(*, now: datetime) -> Iterator[Counts]:
 
 
 def due(mark: Mark, before: datetime) -> QuerySet[Run]:
-    """Return the runs that ended after the mark and before then, in that order. A condensed log has
-    nothing to fold.
-    """
+    """Return the runs that ended between the mark and ``before``, except condensed ones."""
     rows = Run.objects.filter(finished_at__lt=before, condensed_at__isnull=True)
     if mark.at is not None:
         rows = rows.filter(finished_at__gte=mark.at)

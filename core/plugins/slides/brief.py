@@ -100,9 +100,7 @@ def subject_of(source: Source) -> str:
 def language_of(
     parameters: Mapping[str, Any], in_topic: Asked, said: Asked, request: str, text: str
 ) -> Language:
-    """Return the language of the slides: the call's, the one asked for by name, the request's
-    own.
-    """
+    """Return the language of the slides: the call's, a named one, or the request's own."""
     return (
         named(words(parameters, "language"))
         or in_topic.language

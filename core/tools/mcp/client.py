@@ -101,9 +101,7 @@ class Connection:
 
 
 async def list_tools(server: ServerInfo, *, token: str = "") -> Listing:
-    """Return the tools of a server, after negotiating anew. ``token``: of OAuth. Raises
-    McpError.
-    """
+    """Return a server's tools after a new negotiation. ``token``: OAuth. Raises McpError."""
 
     async def work(connection: Connection) -> Listing:
         return await listing_of(connection.session)
