@@ -70,7 +70,9 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
     # In the order of their ids: two workers do not wait for each other crosswise.
     began = elapsed()
     claimed = claim(sorted(run_ids), worker)
-    return [attempt(partial(begun, run_id, claimed.get(run_id), began)) for run_id in run_ids]
+    return [
+        attempt(partial(prepare_or_end, run_id, claimed.get(run_id), began)) for run_id in run_ids
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def begin_next(most: int, worker: str, served: Served) -> Turn:
     return Turn([each for each in found if isinstance(each, Begun)], len(run_ids) == most)
 
 
-def begun(run_id: int, run: Run | None, began: float) -> Begun | None:
+def prepare_or_end(run_id: int, run: Run | None, began: float) -> Begun | None:
     """Return a claimed run with the data of its turn; end an unclaimed one if needed ([C9])."""
     if run is None:
         end_queued(run_id)

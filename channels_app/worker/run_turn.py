@@ -84,7 +84,7 @@ async def take(begun: Begun, held: Held) -> None:
     )
     turn = turn_of(begun, chain, emit)
     try:
-        ending = await ended(run, turn, held, describer)
+        ending = await perform(run, turn, held, describer)
         held.closing = True
         await name_substitute(run, turn, chain)
         if live is not None:
@@ -194,8 +194,8 @@ def is_of_program(run: Run) -> bool:
     return run.session.account.channel == PROGRAMS or bool(run.options.get("model_only"))
 
 
-async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
-    """Return how a turn ended: succeeded, failed or cancelled. Raises for a lost run."""
+async def perform(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
+    """Run a turn; return how it ended. Raises LostLeaseError for a lost run."""
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
     try:

@@ -447,7 +447,7 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
     return run
 
 
-def named(messages: Sequence[InboundMessage]) -> str:
+def first_file_name(messages: Sequence[InboundMessage]) -> str:
     """Return the name of the first file of messages without words; empty without a name."""
     names = (item.get("name") for message in messages for item in message.media)
     return next((each for each in names if isinstance(each, str) and each), "")
@@ -513,14 +513,14 @@ def start_run(
         options=last.options,
         route=route,
     )
-    said = said_in(run)
+    said = question_of(run)
     session.last_message_at = now
     changes: dict[str, object] = {"last_message_at": now}
     if not session.title:  # else its person may change it at this moment
-        session.title = changes["title"] = title_of(text or named(messages))
+        session.title = changes["title"] = title_of(text or first_file_name(messages))
     write_all(
         Insert(run),
-        *given_to(run, messages),
+        *assignments_to(run, messages),
         Insert(said),
         *also,
         Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
@@ -529,7 +529,7 @@ def start_run(
     return run
 
 
-def said_in(run: Run) -> Message:
+def question_of(run: Run) -> Message:
     """Return what a run is asked as a message of its conversation. Media without words are one,
     too: with no text, those who ask about them later would ask about nothing.
     """
@@ -546,7 +546,7 @@ def said_in(run: Run) -> Message:
     )
 
 
-def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
+def assignments_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
     """Yield the writes that assign the messages to a run."""
     stored = [message.pk for message in messages if message.pk is not None]
     if stored:
@@ -586,7 +586,7 @@ def edit_waiting(
         texts = InboundMessage.objects.filter(run_id=row.run_id).order_by("id")
         joined = "\n".join(each for each in texts.values_list("text", flat=True) if each)
         Run.objects.filter(id=row.run_id).update(text=joined)
-        said = said_in(Run.objects.select_related("session").get(id=row.run_id))
+        said = question_of(Run.objects.select_related("session").get(id=row.run_id))
         for stored in Message.objects.filter(run_id=row.run_id, role="user"):
             stored.text, stored.tokens = said.text, said.tokens
             stored.data = {**stored.data, "said": joined}

@@ -386,7 +386,7 @@ def test_a_file_that_a_broken_channel_does_not_fetch_is_told_as_that(
     item: Item = {"kind": "document", "name": "n.txt", "remote": "f"}
     row = InboundMessage(account=run.session.account, run=run, media=[item])
     channel: Any = Broken(error)
-    found = asyncio.run(media.understood(run, channel, row, item, {}, Describer()))
+    found = asyncio.run(media.describe_item(run, channel, row, item, {}, Describer()))
     assert "the file could not be fetched" in found["text"]
     assert "refused" not in found
 
