@@ -46,9 +46,9 @@ def with_kept(known: list[tuple[int, str]], kept: int) -> list[tuple[int, str]]:
     return known if not kept or kept in dict(known) else [*known, (kept, name_of(kept))]
 
 
-def fill(form: forms.BaseForm, name: str, *, kept: int = 0) -> None:
-    """Fill the choices of a form's field of keys."""
-    field = form.fields[name]
+def fill(form: forms.BaseForm, *, kept: int) -> None:
+    """Fill the choices of a form's field ``key_id``."""
+    field = form.fields["key_id"]
     assert isinstance(field, KeyField)  # noqa: S101 - the forms of this package
     field.choices = choices(kept=kept)
 
