@@ -34,9 +34,7 @@ NUMBER = re.compile(r"(?!(?:im|email|phone|any):)[a-z_]+:[0-9]+(?![^ ])", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of reading the chain: the first broken id, number of rows, the last digest; and
-    how many rows have blanked texts.
-    """
+    """The result of reading the chain; ``blanked``: how many rows have blanked texts."""
 
     broken: int | None
     rows: int

@@ -205,9 +205,7 @@ class Config(Protocol):
     fields: Sequence[Field]
 
     def problems(self, account: Account) -> list[str]:
-        """Return messages about missing or invalid settings; with any, an account is not
-        enabled.
-        """
+        """Return messages about invalid settings: with any, an account is not enabled."""
         ...
 
 

@@ -56,9 +56,7 @@ def installed() -> Installed[Channel]:
 
 
 def loaded(point: EntryPoint, others: Mapping[str, Channel]) -> tuple[str, Channel]:
-    """Return the channel of another package, with its id. Raises BrokenError, and any error of its
-    module.
-    """
+    """Return the channel and its id. Raises BrokenError, and any error of its module."""
     channel: Channel = point.load()
     if isinstance(channel, type):
         raise BrokenError(f"{point.value} is a class; a channel is an object.")

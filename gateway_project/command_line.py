@@ -53,9 +53,7 @@ def end_now(number: int, frame: FrameType | None) -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C caused an error: another one may hide it, as of a file that is closed
-    twice on the way out.
-    """
+    """Return whether Ctrl-C caused an error, which another error may hide."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

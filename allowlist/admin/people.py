@@ -303,9 +303,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
-        """Create users without a password; end a deactivated user's sessions and runs, and those
-        of an open list that is closed ([A9]).
-        """
+        """Create users without a password; end sessions and runs that a change revokes ([A9])."""
         if not change:
             obj.set_unusable_password()
         is_over = change and "is_active" in form.changed_data and not obj.is_active

@@ -86,9 +86,7 @@ class Lateness:
 
     @property
     def seconds(self) -> float:
-        """Return it; a measurement that has not ended for longer counts as well, and none of those
-        before once they are old.
-        """
+        """Return how late the process is, also by a running measurement; old ones do not count."""
         known = min(self._last, self._previous)
         if self._is_probing:
             return max(known, time.monotonic() - self._began - PROBE_SECONDS - GRACE_SECONDS)

@@ -98,9 +98,7 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
 
 
 def subject_of(caller: Principal, sender: str) -> str:
-    """Return the key by which a person is counted, or the sender that a bridge names, however it
-    writes the name.
-    """
+    """Return the key by which a person, or a bridge's normalised sender, is counted."""
     return caller.subject if caller.user else f"{caller.subject}:{sender.strip().casefold()}"
 
 

@@ -146,9 +146,7 @@ class Request:
 
 
 def parse_object(data: bytes, *, clean: Callable[[Any], None] | None = None) -> dict[str, Any]:
-    """Parse a body as a JSON object. Raises RefusedError 400. ``clean`` takes out of it some of
-    what not every database can store.
-    """
+    """Parse a JSON object; ``clean`` drops what no database stores. Raises RefusedError 400."""
     try:
         value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH, storable=clean is None)
         if clean is not None:
@@ -162,9 +160,7 @@ def parse_object(data: bytes, *, clean: Callable[[Any], None] | None = None) -> 
 
 
 def refusal_of(error: Exception) -> RefusedError:
-    """Return ``error`` as a refusal. Unexpected errors are logged: 503 for the database's, else
-    500.
-    """
+    """Return ``error`` as a refusal. Unexpected errors are logged: 503 (database) or 500."""
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, DatabaseFailure):

@@ -24,9 +24,7 @@ class BadJSONError(ValueError):
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
-        """Take the reason as ``message``, which follows the name of the field, where there is
-        one.
-        """
+        """Take the reason, which follows the field's name, if any."""
         super().__init__(message)
         self.field = field
 

@@ -415,9 +415,7 @@ class RunAdapter(ABC, Generic[Frame]):
 
 
 class ProseAdapter(RunAdapter[Frame]):
-    """A protocol that has no form for media, cards and sources: they are lines of the answer, the
-    sources as a list at its end.
-    """
+    """A protocol without media, cards and sources: these become lines of the answer."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

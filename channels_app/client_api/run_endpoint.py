@@ -76,9 +76,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         return work.headers
 
     async def stream_run(self, work: Work, *, seen: int = 0) -> None:
-        """Answer the run as a stream, from after the frame ``seen``; it is stopped when the client
-        leaves, unless the work is kept.
-        """
+        """Stream the run from after ``seen``; stop it when the client leaves, unless it is kept."""
         adapter = self.adapter_of(work)
         async with contextlib.aclosing(self.log_of(work, adapter, is_cut=bool(seen))) as log:
             opening: Numbered[Frame] | None = []
@@ -124,9 +122,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
                 return
 
     async def answer_run(self, work: Work) -> None:
-        """Answer the run as one JSON object; it is stopped when the client leaves or waits too
-        long, unless the work is kept.
-        """
+        """Answer with one JSON object; stop the run if the client leaves or time is up."""
         found: list[MessageDict] = []
         end, _ = await until_end(
             read_log(work, found),

@@ -145,9 +145,7 @@ def question_of(row: ToolCall, caller: Principal) -> Question:
 
 
 def sign_in_of(row: ToolCall, caller: Principal) -> str:
-    """Return the page where the caller signs in for a call; empty if it waits for no sign-in, or
-    for another person's.
-    """
+    """Return the caller's sign-in page for a call; empty if it waits for nothing of theirs."""
     if row.kind != ToolCall.Kind.SIGN_IN or row.sign_in is None:
         return ""
     return sign_in_page(row.sign_in.public_id) if row.sign_in.user == caller.user else ""

@@ -249,9 +249,7 @@ def hide_codes(message: dict[str, Any]) -> None:
 def take_code(
     *, draft: Draft, command: slash_commands.Command, now: datetime
 ) -> tuple[Draft, slash_commands.Command]:
-    """Try the code of a sender who is not listed; return the message without it, and the command
-    with its answer.
-    """
+    """Try an unlisted sender's code; return the message without it, and the command's answer."""
     typed = type_code(draft=draft, code=command.argument, now=now)
     decisions.replay(typed.held)
     options = draft.options

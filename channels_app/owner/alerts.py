@@ -67,9 +67,7 @@ def begin(row: Alert, trouble: Trouble, *, now: datetime) -> None:
 
 
 def end(row: Alert, *, now: datetime) -> None:
-    """Tell the owners that a trouble is over, if they were told of it; undelivered notices of it
-    are dropped.
-    """
+    """Notify the owners that a reported trouble is over; drop undelivered notices of it."""
     is_here = alert_checks.is_looked_at_here(row)
     if not (is_here or alert_checks.is_of_gone_machine(row)):
         return

@@ -125,9 +125,7 @@ def environment_sets_model() -> bool:
 
 
 def answering(user: User) -> ModelInfo | None:
-    """Return the model that answers a person's new conversation in the web chat; None while there
-    is not even the embedded one.
-    """
+    """Return the model that answers a person's new web chat; None if there is no model."""
     known = catalogue.current()
     requester = assistants.requester_of(user, account_id=builtin_account("web").pk)
     chosen = assistants.choose(known, requester)

@@ -33,9 +33,7 @@ def waiting(session_id: int) -> QuerySet[Delivery]:
 
 
 def leave_out_same(message: InboundMessage, text: str, *, session_id: int) -> None:
-    """Leave out the answer to the command before ``message`` if that was the same one, with the
-    same answer. Inside a transaction.
-    """
+    """Remove the pending answer to the same command, if it is the same. Inside a transaction."""
     before = waiting(session_id).order_by("-id").first()
     if before is None or before.payload.get("text") != text:
         return

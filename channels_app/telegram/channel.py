@@ -125,9 +125,7 @@ def menu(language: str) -> list[dict[str, str]]:
 
 
 async def set_menus(account: Account) -> None:
-    """Set the menu of commands in each language. Without it a bot works as well: Telegram limits
-    how often it is set.
-    """
+    """Set the menu of commands in each language, if Telegram's limit allows it."""
     try:
         async with asyncio.timeout(MENU_SECONDS):
             for language, _ in settings.LANGUAGES:

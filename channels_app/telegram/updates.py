@@ -549,9 +549,7 @@ def sequence(value: object, name: str) -> list[Any]:
 
 
 def string(value: object, name: str, *, exact: bool = False) -> str:
-    """Return ``value`` as a text that a database holds; ``exact``: with every character, as
-    entities count them. Raises UnparsableError.
-    """
+    """Return ``value`` as storable text; ``exact``: all characters. Raises UnparsableError."""
     if not isinstance(value, str):
         raise UnparsableError(f"{name} is no text")
     return value if exact or value.isprintable() else clean(value)

@@ -111,7 +111,7 @@ def decide(
         if outcome is not None:
             return Decision(outcome, row)
         if choice == "deny":
-            for each in [row, *others_of(row)]:
+            for each in [row, *end_sign_in(row)]:
                 tool_calls.deny(call=each, by=by.pk)
                 show(each)
         else:
@@ -129,10 +129,8 @@ def known_choice(word: str) -> Choice | None:
     return next((each for each in CHOICES if each == word), None)
 
 
-def others_of(row: ToolCall) -> list[ToolCall]:
-    """Return the other calls of its run that wait for the same sign-in, and end that. Inside a
-    transaction that has the call locked.
-    """
+def end_sign_in(row: ToolCall) -> list[ToolCall]:
+    """End a call's sign-in; return the run's other calls that waited for it. In a transaction."""
     if row.sign_in is None:
         return []
     sign_ins.end(row.sign_in)

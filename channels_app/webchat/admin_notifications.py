@@ -46,9 +46,7 @@ def seen_by(principal: Principal | None) -> frozenset[str]:
 
 
 def counts(seen: frozenset[str]) -> tuple[dict[str, Any], int]:
-    """Return the frame with the number of pending requests and of waiting calls, and the newest
-    call (0 for none).
-    """
+    """Return the frame with both numbers, and the newest waiting call (0 for none)."""
     found: dict[str, Any] = {"type": "waiting"}
     newest = 0
     if REQUESTS in seen:

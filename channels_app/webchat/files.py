@@ -236,9 +236,7 @@ class Out(FileEndpoint):
 
 
 def own_behind(request: Request) -> StoredFile | None:
-    """Return the file that a link names, valid or not, for its own person who is signed in: the
-    pictures and links of old answers stay.
-    """
+    """Return the person's own file that a link names, valid or not: old answers keep theirs."""
     name = storage.named_by(f"/files/out?token={request.query('token')}")
     with suppress(RefusedError):
         return own_file(authenticated_user(request, writes=False), name)

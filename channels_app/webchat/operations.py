@@ -120,9 +120,7 @@ def begin_chat(user: User, draft: Draft, wanted: Picked) -> ChatSession | None:
 
 
 def may_decide(key_id: int) -> bool:
-    """Return whether an owner's credential may decide unknown requests: a web session (no key) may,
-    an API key needs the scope ([A10]).
-    """
+    """Return whether a credential decides unknown requests: a session, or a key's scope ([A10])."""
     if not key_id:
         return True
     scopes = ApiKey.objects.filter(pk=key_id).values_list("scopes", flat=True).first()

@@ -93,9 +93,7 @@ class Gateways:
         return LOOK_SECONDS
 
     async def _at_once(self, calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Make calls to platforms, each of which may take longer than a lease: those on the polled
-        accounts are renewed meanwhile.
-        """
+        """Make slow calls to platforms; renew the leases on the polled accounts meanwhile."""
         renewing = asyncio.create_task(self._renew())
         try:
             ended = await asyncio.gather(*calls, return_exceptions=True)  # none goes on alone
@@ -236,9 +234,7 @@ class Gateways:
 
 
 def saved(*, account_id: int) -> None:
-    """Record that an account was saved: a worker calls its platform within seconds. Inside a
-    transaction.
-    """
+    """Mark an account as saved; a worker tells its platform soon. Inside a transaction."""
     # One that cannot be loaded now is told when it can.
     known = [*registry.names(), *registry.installed().broken]
     rows = ChannelAccount.objects.filter(id=account_id, channel__in=known)
@@ -284,9 +280,7 @@ def take_change(row: ChannelAccount, *, worker: str) -> ChannelAccount | None:
 
 
 def end_change(*, account_id: int, worker: str, status: str, text: str, again: bool) -> None:
-    """Record how a change ended, and release the lease. One that was saved meanwhile is pending;
-    ``again``: this one is told again later.
-    """
+    """Record how a change ended, release the lease; ``again``: the platform is told later."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, poller=worker)
         told = rows.filter(status__in=TO_TELL, status_text=UNDER_WAY)
@@ -295,9 +289,7 @@ def end_change(*, account_id: int, worker: str, status: str, text: str, again: b
 
 
 def free_for(worker: str) -> Q:
-    """Return the condition that no other worker has the lease on an account, and no change waits
-    to be told again.
-    """
+    """Return the condition that an account is free for ``worker``, and no retry is pending."""
     over = transactions.passed("poller_until", most=CHANGE_RETRY)
     return Q(poller=worker) | Q(poller_until=None) | over
 

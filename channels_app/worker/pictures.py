@@ -57,9 +57,7 @@ async def earlier_pictures(run: Run, earlier: Sequence[Said]) -> dict[int, list[
 
 
 def media_of(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
-    """Return the id and the media of each of these messages of a person that has any, newest first;
-    none of a failed run.
-    """
+    """Return id and media of these messages, newest first; none of a failed run."""
     rows = Message.objects.filter(id__in=ids, role="user").exclude(run__state=Run.State.FAILED)
     given = rows.order_by("-id").values_list("id", "data__media")
     return [(name, media) for name, media in given if media]

@@ -362,9 +362,7 @@ class Runner:
         return SWEEP_FILES_SECONDS
 
     async def _remove_old(self) -> float:
-        """Fold event logs and remove what the owner's rules say is old, with pauses in which others
-        write.
-        """
+        """Fold event logs and remove old rows by the owner's rules, with pauses for writers."""
         has_more = await in_thread(self._retention.go_on, now=timezone.now())
         return RETENTION_PAUSE_SECONDS if has_more else RETENTION_SECONDS
 

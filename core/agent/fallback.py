@@ -104,9 +104,7 @@ def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
 
 
 def is_json(value: dict[str, Any]) -> bool:
-    """Return whether arguments can be written as JSON: Python has sets, bytes and larger numbers,
-    and either may be nested too deeply.
-    """
+    """Return whether arguments can be written as JSON: no sets, bytes, huge or deep values."""
     try:
         orjson.dumps(value)
     except orjson.JSONEncodeError:

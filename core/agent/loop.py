@@ -296,9 +296,7 @@ class Turn:
         raise ProviderError.of(Failure("length" if self.finish_reason == "length" else "empty"))
 
     def _said_anything(self, said: int, whole: int) -> bool:
-        """Return whether the last answer has content, or may be empty because the client set a
-        stop.
-        """
+        """Return whether the last answer has content, or may lack it by the client's options."""
         is_limited = self.has_own_limit and bool(LIMITS & self.options.keys())
         is_limited = is_limited and self.finish_reason == "length"
         if is_limited or self.options.get("stop"):

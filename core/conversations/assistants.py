@@ -67,9 +67,7 @@ class NotOfferedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The assistant of a turn, the model that the person wants before its chain (0: none), and the
-    reason, a key of WHY.
-    """
+    """A turn's assistant, its wanted model (0: none), and the reason, a key of WHY."""
 
     assistant: AssistantInfo
     model_id: int

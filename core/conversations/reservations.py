@@ -305,9 +305,7 @@ def counted_messages(requests: Sequence[ReservationRequest]) -> dict[int, set[tu
 
 
 def of_messages(run_ids: AbstractSet[int]) -> dict[int | None, int]:
-    """Return the id of each of these runs, and of each that one of them goes on with after its
-    pauses -> that of the one.
-    """
+    """Return run id -> id of the run of its message, for these runs and those before a pause."""
     found: dict[int | None, int] = {each: each for each in run_ids}
     later = found
     while later:

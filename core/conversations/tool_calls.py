@@ -130,9 +130,7 @@ def pause(
 
 
 def sign_in_of(wanted: SignInWanted, user_id: int | None, expires_at: datetime) -> McpSignIn | None:
-    """Return the stored sign-in of a question; None without a person to ask, and
-    without the server.
-    """
+    """Return the stored sign-in of a question; None without its person or server."""
     if user_id is None or not McpServer.objects.filter(pk=wanted.server_id).exists():
         return None
     row, _ = McpSignIn.objects.get_or_create(

@@ -158,9 +158,7 @@ def run_connected(program: str, *arguments: str, database: str = "") -> None:
 
 
 def parameters(options: Mapping[str, object]) -> dict[str, str]:
-    """Return libpq's parameters as its programs take them from the environment: ``dbshell`` passes
-    few of them on.
-    """
+    """Return libpq's parameters as environment variables: ``dbshell`` passes few of them on."""
     from psycopg import pq  # noqa: PLC0415 - 9 MB that a worker on SQLite does without
 
     known = {each.keyword.decode(): each.envvar for each in pq.Conninfo.get_defaults()}

@@ -128,9 +128,7 @@ def line_of(row: tuple[Any, ...]) -> bytes:
 
 
 def comparable(value: Any) -> Any:
-    """Return a value in which each whole number is an integer: in JSON, PostgreSQL writes 1e16 as
-    one, and knows no negative zero.
-    """
+    """Return a value with whole numbers as integers: PostgreSQL writes 1e16 as one in JSON."""
     if isinstance(value, float) and value.is_integer():
         return int(Decimal(repr(value)))
     if isinstance(value, dict):

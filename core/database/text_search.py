@@ -103,9 +103,7 @@ LAG = """SELECT COALESCE((SELECT MAX(id) FROM core_message), 0) - indexed_to
 
 
 def fold(text: str) -> str:
-    """Return ``text`` as it is compared: in lower case, a final sigma and a Turkish i as any other,
-    ß as ss.
-    """
+    """Return ``text`` for comparison: lower case, ß as ss, one form of sigma and of i."""
     lower = text.lower()
     if lower.isascii():
         return lower
@@ -176,9 +174,7 @@ def among() -> str:
 
 
 def condition(words: str) -> tuple[str, list[str]]:
-    """Return the condition that ``said.text``, which is indexed, holds ``words``, and that people
-    see them there, with its parameters.
-    """
+    """Return the condition that the indexed and the shown text have ``words``; its parameters."""
     found = spellings(words)
     if connection.vendor == "sqlite":
         each, shown = "instr(latchkey_fold({}), %s) > 0", "json_extract(said.data, '$.said')"

@@ -116,9 +116,7 @@ def append(path: Path, data: bytes) -> None:
 
 @disk_failures()
 def uploaded(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """Return the unsaved row of the bytes at ``path``, which stay there after a power cut: not in a
-    transaction. Raises NotStoredError.
-    """
+    """Return the unsaved row of a synced upload. Not in a transaction. Raises NotStoredError."""
     disk.sync_within(folder(), path)
     return described(path=path, name=name, content_type=type_of(path, name), **fields)
 

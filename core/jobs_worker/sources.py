@@ -265,9 +265,7 @@ def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None
 
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
-    """Return earlier documents: those named, the last two or all if these are meant, else those of
-    the last message.
-    """
+    """Return earlier documents: the named ones, the last two, all, or the last message's."""
     messages = documents_before(job.run, own)
     if not messages:
         return Chosen([])

@@ -125,9 +125,7 @@ def shown_words(text: str) -> str:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """Return a number with its noun in English: ``1 file``, ``2 files``. ``several``: the plural
-    where it is not that.
-    """
+    """Return a number with its English noun: ``1 file``, ``2 files``; ``several``: the plural."""
     return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 

@@ -63,9 +63,7 @@ class Meter(Protocol):
         ...
 
     def shortage(self) -> ProviderError | None:
-        """Return the error of the call that is being made, where a budget has made its answer
-        shorter; its code is "budget".
-        """
+        """Return the error "budget" of the present call, if a budget shortened its answer."""
         ...
 
     def settled(
@@ -203,9 +201,7 @@ class Chain:
             await asyncio.sleep(seconds)
 
     def _check_end(self, delta: Delta, spent: Spent) -> None:
-        """Raise ProviderError at the end of an answer for which a budget has left too little: its
-        model has thought until then.
-        """
+        """Raise ProviderError if a budget left too little for the answer after the thoughts."""
         if isinstance(delta, Finish) and delta.reason == "length" and not spent.has_answer:
             error = self.meter.shortage()
             if error is not None:

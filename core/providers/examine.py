@@ -45,9 +45,7 @@ NO_IMAGES = gettext_noop("The model answers, but cannot see pictures.")
 
 @dataclass(slots=True, kw_only=True)
 class Examination:
-    """The result: findings, the models that are offered, whether the one asked for answers, and its
-    abilities; None is not known.
-    """
+    """The findings, offered models, whether the model answers, its abilities (None: unknown)."""
 
     findings: list[Finding] = field(default_factory=list)
     answers: bool = False

@@ -220,9 +220,7 @@ class OpenAICompatible:
 
 @dataclass(slots=True)
 class Ending:
-    """The end of an answer: the reason and the usage, of which some servers send several.
-    ``is_done``: ``[DONE]`` came.
-    """
+    """An answer's reason and usage, which some servers repeat. ``is_done``: ``[DONE]`` came."""
 
     reason: str = ""
     stop_sequence: str = ""

@@ -158,9 +158,7 @@ def address_of(info: ProviderInfo) -> str:
 
 
 def allowed_of(info: ProviderInfo) -> addresses.Allowed:
-    """Return the check of a provider's addresses. The vendor's own needs no permission: Ollama's is
-    this machine.
-    """
+    """Return the check of a provider's addresses; the vendor's own is always allowed."""
     return addresses.allowed_of(private=info.allow_private or not info.base_url.strip())
 
 

@@ -46,9 +46,7 @@ class ToolContext:
     is_listed: Callable[[], bool] = lambda: True
 
     def send(self, message: Message) -> None:
-        """Add a whole message, which has an id, to the run's log, between its start and its end
-        ([M2]); does nothing when it is already there.
-        """
+        """Add a whole message with its start and end to the log, unless it is there ([M2])."""
         if self.was_said(message.message_id):
             return
         kind, name = message.type, message.message_id

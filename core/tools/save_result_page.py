@@ -141,9 +141,7 @@ def unwrapped(page: Page) -> str:
 
 
 def markdown() -> MarkdownIt:
-    """Return the CommonMark parser, with tables, strike-through and boxes of tasks; HTML in it is
-    text, but for breaks and styles.
-    """
+    """Return the CommonMark parser, with tables, strike-through and tasks, almost without HTML."""
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
     parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin).use(tag_rule.plugin)
     parser.use(literal_rule.plugin).use(reference_rule.plugin)

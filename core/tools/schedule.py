@@ -154,9 +154,7 @@ def change(call: Call) -> ToolResult:
 
 
 def zone_for(call: Call) -> str:
-    """Return the time zone that is meant; the first one that a person names becomes theirs. Raises
-    ToolError where none is known.
-    """
+    """Return the time zone meant; the first one named becomes the person's. Raises ToolError."""
     named = call.text("time_zone")
     if not named and not call.user.time_zone:
         raise ToolError(ASK_ZONE)

@@ -61,9 +61,7 @@ def report_ready(**_: object) -> None:
 
 
 def start_chores(**_: object) -> None:
-    """Make backups, and clean after forgotten people, beside the runs: their workers are
-    everywhere.
-    """
+    """Make backups and clean up after forgotten people beside the runs."""
     from gateway_project.backups import scheduled  # noqa: PLC0415 - needs Django's settings
     from gateway_project.personal_data import leftovers  # noqa: PLC0415
 

@@ -43,9 +43,7 @@ def repeat_key(caller: Principal, thread: str, name: str, digest: str = "") -> R
 
 
 def accepted(caller: Principal, thread: str, name: str) -> QuerySet[InboundMessage]:
-    """Return the message that was accepted in a thread with the ``runId`` ``name``, by the inbox's
-    index.
-    """
+    """Return the message that a thread accepted under this ``runId``."""
     known = repeat_key(caller, thread, name).stored("")
     rows = InboundMessage.objects.filter(account=builtin_account(ORIGIN))
     return rows.filter(external_update_id=known).exclude(external_update_id="")

@@ -140,9 +140,7 @@ def tool_use(block: Json, field: str) -> Json:
 
 
 def tool_result(block: Json, field: str, called: set[str]) -> tuple[Json, list[Json]]:
-    """Convert the result of a tool: its text, and the pictures and documents in it, which follow as
-    parts of the person's message.
-    """
+    """Convert a tool's result: its text; pictures and documents follow as the person's parts."""
     call_id = chat_messages.text(block.get("tool_use_id"), f"{field}.tool_use_id")
     if call_id not in called:
         raise refused("answers no tool_use before it", f"{field}.tool_use_id")

@@ -43,9 +43,7 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Json]):
         await self.answer(error.status, found)
 
     def farewell(self, work: Work) -> bytes:
-        """Return the end of a stream whose process is stopped: a comment, since the number of an
-        event would say that all before it came.
-        """
+        """Return the end of a stopped process's stream: a comment, as events have numbers."""
         return f": {event_stream.RESTARTS}\n\n".encode()
 
     async def whole(self, work: Work, log: list[MessageDict]) -> Json | Failure:

@@ -155,9 +155,7 @@ def response_of(run: Run) -> Json:
 
 
 def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
-    """Return the adapter of a run that has ended, which has read all its events: ``response`` is
-    the whole one.
-    """
+    """Return the adapter of a finished run after all its events, with the whole ``response``."""
     settled, _ = final_log(log)
     adapter = ResponsesAdapter(config_of(work))
     for event in settled:

@@ -57,9 +57,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         return encode({"type": "error", "errorText": text}) + encode(DONE)
 
     async def refuse(self, error: RefusedError) -> None:
-        """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
-        ``/inbound`` to a client that accepts JSON.
-        """
+        """Refuse with a sentence for ``useChat``, or with JSON if the client accepts that."""
         if "application/json" in self.request.header("accept"):
             await super().refuse(error)
         else:

@@ -89,9 +89,7 @@ def store(mark: Mark) -> None:
 
 
 def brought_back(mark: Mark, before: datetime) -> Mark:
-    """Return the mark; one beyond ``before`` is set back to it: the clock or the setting has
-    changed, and runs will end before it.
-    """
+    """Return the mark, not beyond ``before``: the clock or the setting may have changed."""
     if mark.at is None or mark.at <= before:
         return mark
     with atomic_write():
@@ -114,9 +112,7 @@ def in_parts(runs: list[int]) -> Iterator[list[Join]]:
 
 
 def joins_of(run: int, log: list[Numbered]) -> list[Join]:
-    """Return what can be joined in a log: parts of a text that stand beside each other, as the
-    writer joins them within a checkpoint.
-    """
+    """Return what can be joined in a log: neighbouring parts of a text."""
     kept: list[Numbered] = []
     numbers: list[list[int]] = []  # of the rows in each of ``kept``
     for pair in log:

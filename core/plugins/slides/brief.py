@@ -125,9 +125,7 @@ def count_of(value: object, count: int) -> int:
 
 
 def characters_left(context_tokens: int, text: str) -> int:
-    """Return the characters of the source that fit a prompt: 2.5 per token, fewer for scripts
-    without spaces.
-    """
+    """Return the source's characters that fit a prompt: 2.5 per token, fewer without spaces."""
     share = 0.8 if UNSPACED.search(text) else 2.5
     return max(300, min(MOST_SOURCE, int((context_tokens - RESERVED) * share)))
 

@@ -91,9 +91,7 @@ class Session(ClientSession):
 
 @dataclass(slots=True)
 class Connection:
-    """A connection that is made. ``after``: the work that follows the result, which is kept when
-    that fails.
-    """
+    """An open connection. ``after``: work that may fail without losing the result."""
 
     session: Session
     guard: Guard

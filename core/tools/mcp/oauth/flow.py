@@ -185,9 +185,7 @@ async def protected_metadata(
 def check_metadata(
     server: ServerInfo, metadata: OAuthMetadata, issuer: str | None, *, at: str
 ) -> None:
-    """Raise McpError for metadata, found ``at`` an address, that is another server's, or that lacks
-    what is needed.
-    """
+    """Raise McpError for incomplete metadata, or that of another server than ``at``."""
     expected = issuer or origin_of(server.url)
     named = str(metadata.issuer)
     same = {expected.removesuffix("/")}
