@@ -233,7 +233,7 @@ class Gateways:
         await in_thread(note, account_id=row.id, health=health)
 
 
-def saved(*, account_id: int) -> None:
+def mark_saved(*, account_id: int) -> None:
     """Mark an account as saved; a worker tells its platform soon. Inside a transaction."""
     # One that cannot be loaded now is told when it can.
     known = [*registry.names(), *registry.installed().broken]

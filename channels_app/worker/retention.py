@@ -92,7 +92,7 @@ def count_next(*, now: datetime) -> bool:
 
 def remove(*, now: datetime) -> Iterator[Counts]:
     """Remove what is due; yield after each transaction how many rows it removed."""
-    return passes.removed(selections, now=now)
+    return passes.remove_due(selections, now=now)
 
 
 def everything(*, now: datetime) -> Iterator[Counts]:

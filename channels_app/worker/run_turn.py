@@ -214,14 +214,16 @@ async def perform(run: Run, turn: Turn, held: Held, describer: Describer) -> End
         turn.output.end_message()
         return Ending(Run.State.CANCELLED, error=STOPPED)
     except ProviderError as error:
-        return failed(turn, error)
+        return fail_turn(turn, error)
     except TimeoutError:
-        return failed(turn, ProviderError("The answer took too long.", code="too_long"))
+        return fail_turn(turn, ProviderError("The answer took too long.", code="too_long"))
     except LostLeaseError:
         raise
     except Exception:
         logger.exception("the agent failed")
-        return failed(turn, ProviderError("Something went wrong in the gateway.", code="internal"))
+        return fail_turn(
+            turn, ProviderError("Something went wrong in the gateway.", code="internal")
+        )
     return Ending(Run.State.SUCCEEDED, answered=turn.answered)
 
 
@@ -231,7 +233,7 @@ def may_go_on(run: Run) -> bool:
     return tool_rights.may_go_on(run, is_group=is_group, now=timezone.now())
 
 
-def failed(turn: Turn, error: ProviderError) -> Ending:
+def fail_turn(turn: Turn, error: ProviderError) -> Ending:
     """Write a failure to the event log; return it as the outcome."""
     if error.code == "budget":
         error = in_words_of(turn.context.request, error)

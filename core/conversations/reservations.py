@@ -111,14 +111,16 @@ class Period:
 def reserve_all(requests: Sequence[ReservationRequest]) -> list[Decision | Exception]:
     """Return what became of each request, in one transaction; each in its own when that fails."""
     try:
-        return [*reserved(requests)]
+        return [*reserve_with_retries(requests)]
     except DatabaseError as error:
         if len(requests) == 1:
             return [error]
     return [found for each in requests for found in reserve_all([each])]
 
 
-def reserved(requests: Sequence[ReservationRequest], *, tries: int = 1) -> list[Decision]:
+def reserve_with_retries(
+    requests: Sequence[ReservationRequest], *, tries: int = 1
+) -> list[Decision]:
     """Reserve ``requests`` in one transaction. Raises IntegrityError when budgets are deleted."""
     try:
         with atomic_write():
@@ -126,7 +128,7 @@ def reserved(requests: Sequence[ReservationRequest], *, tries: int = 1) -> list[
     except IntegrityError:
         if tries == ATTEMPTS:
             raise
-    return reserved(requests, tries=tries + 1)
+    return reserve_with_retries(requests, tries=tries + 1)
 
 
 def reserve_in(requests: Sequence[ReservationRequest]) -> list[Decision]:
@@ -152,7 +154,7 @@ def reserve_in(requests: Sequence[ReservationRequest]) -> list[Decision]:
             known |= {(each.limit.budget.id, each.limit.person) for each in allowances}
     for period in sorted(periods.values(), key=lambda each: each.id):
         write(period)
-    return stored(requests, results, day)
+    return store_calls(requests, results, day)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +330,7 @@ def write(period: Period) -> None:
             raise IntegrityError("a budget was changed while its row was locked")
 
 
-def stored(
+def store_calls(
     requests: Sequence[ReservationRequest], results: Sequence[Decision], day: date
 ) -> list[Decision]:
     """Store the open calls of granted requests; return the results with their ids."""

@@ -269,7 +269,7 @@ class Chain:
         except ProviderError as error:
             failure = error.code
             if len(self.models) > 1 and circuits.is_counted(error):
-                await noted(circuits.failed, model_id=model.id, error=error)
+                await record_in_circuit(circuits.failed, model_id=model.id, error=error)
                 suspected.add(model.id)
             raise
         finally:
@@ -279,7 +279,7 @@ class Chain:
             record_call(model, spent, failure=failure, began=began)
         self.answered_by = model
         if model.id in suspected or model.failures or model.circuit is not None:
-            await noted(circuits.close, model_id=model.id)
+            await record_in_circuit(circuits.close, model_id=model.id)
             suspected.discard(model.id)
 
     def _fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
@@ -341,7 +341,7 @@ def limited(request: ModelRequest, most: int | None) -> ModelRequest:
     return replace(request, options={**request.options, **limits})
 
 
-async def noted(record: Callable[..., None], **of: Any) -> None:
+async def record_in_circuit(record: Callable[..., None], **of: Any) -> None:
     """Record the end of a call in the circuit of its model. The call counts all the same where the
     database is away, or the model was deleted meanwhile.
     """

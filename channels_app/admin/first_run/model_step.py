@@ -208,7 +208,7 @@ def add_errors(form: ModelStepForm, examination: Examination) -> None:
             form.add_error(name if name in shown else None, each.text)
 
 
-def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
+def try_and_save(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
     """Try the model and store it at the head of the chain; False with the errors in ``form``."""
     if not form.is_valid():
         return False

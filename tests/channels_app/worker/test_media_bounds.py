@@ -404,13 +404,13 @@ def test_a_file_is_fetched_once_although_its_worker_ends_while_it_is_described(
     PLATFORM.files["f"] = b"data"
     attempts = []
 
-    async def in_words(medium: Medium, *_: object, **__: object) -> Medium:
+    async def described(medium: Medium, *_: object, **__: object) -> Medium:
         attempts.append(medium.file)
         if len(attempts) == 1:
             raise asyncio.CancelledError
         return replace(medium, transcript="hello")
 
-    monkeypatch.setattr(media, "in_words", in_words)
+    monkeypatch.setattr(media, "describe_content", described)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(media.prepare(run, Describer()))
     PLATFORM.files.clear()
