@@ -59,12 +59,11 @@ class Capability(StrEnum):
 class ChannelError(Exception):
     """The platform did not accept a request.
 
-    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested, at
-    most a day; it requested none where they are not above 0. ``unsure``: the request went out and
-    its outcome is unknown (read time-out, connection lost).
-    ``trouble``: a state of the chat or the account to report to its owner, or ``form``: the
-    platform refused a rich form (:class:`RendersRich`), or ``too_large``: it takes no file of this
-    size, and gets the link. ``moved_to`` is the new id of a chat that was ``migrated``.
+    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform asks to wait,
+    at most a day; 0 or less counts as none. ``unsure``: the outcome is unknown (read time-out,
+    connection lost). ``trouble``: a state of the chat or the account to report to its owner; or
+    ``form``: a rich form was refused (:class:`RendersRich`); or ``too_large``: the link is sent in
+    place of the file. ``moved_to``: the new id of a chat that was ``migrated``.
     """
 
     def __init__(

@@ -336,12 +336,10 @@ def accept(
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
-    A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
-    sender would get the notices of the person with the list. Raises RefusedError 404 for an
-    assistant or a model that they may not choose, 422 for a key that stands for another message,
-    413 if the files of the message do not fit into the sender's quota and 503 while the gateway is
-    busy: these two not for a message that waits for more (``debounce``), whose platform would
-    repeat it.
+    Not ``listed``: an open list admits the sender, and the last-used channel stays ([A4]): else
+    that sender would get the person's notices. Raises RefusedError 404 (an assistant or a model
+    that is not offered), 422 (the key of another message), 413 (the quota) and 503 (busy); the last
+    two not with ``debounce``, as a platform would repeat the message.
     """
     if draft.media and not debounce:
         check_quota(draft=draft, user=user)

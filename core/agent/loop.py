@@ -94,13 +94,13 @@ ENDS_HERE = (
 class Turn:
     """One turn of the assistant. ``emit`` adds to the run's event log.
 
-    ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
-    those before them to the window of the model that is asked. ``is_first_cut``: whether the person
-    is to be told that the history was cut, which is once in a conversation. ``has_own_limit``: a
-    limit among the ``options`` is the client's, and not the assistant's. ``is_read``: a person is
-    told where a limit has ended the answer; programs get the reason. ``tools``: the
-    gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
-    a paused run had added, whose ``allowed`` calls come first. Without ``approvals`` none asks.
+    ``messages``: for the model; the turn's own calls and results come last. ``prompt`` cuts the
+    earlier ones to the window of the model that is asked. ``is_first_cut``: whether to tell the
+    person that the history was cut, once in a conversation. ``has_own_limit``: a limit among the
+    ``options`` is the client's, not the assistant's. ``is_read``: a person reads the answer, and is
+    told of a limit that ended it; programs get the reason. ``tools``: the gateway's tools by name;
+    None for all. ``kept``: the messages of a paused run, whose ``allowed`` calls come first.
+    Without ``approvals`` no call asks.
     """
 
     messages: list[ChatMessage]

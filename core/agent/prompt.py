@@ -87,14 +87,13 @@ class Capacity:
 
 @dataclass(slots=True)
 class Prompt:
-    """The messages that a turn may send to a model. ``own``: a client's messages, which are sent
-    unchanged; ``is_alone``: without the instructions before them; ``may_shorten``: the client lets
-    its oldest be left out where the window is too small.
+    """The messages that a turn may send to a model.
 
-    ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
-    ``has_more``: not all of it was read. ``pictures``: data URLs, by the id of the message of the
-    history that has them. ``left_out``: how many messages the last :meth:`fitted` left out, at
-    least. ``time_zone``: that of the person, for the date.
+    ``own``: a client's messages, sent unchanged; ``is_alone``: without the instructions before
+    them; ``may_shorten``: the oldest may be left out. ``earlier``: the history, newest first, for
+    the largest window of the chain; ``has_more``: not all of it was read. ``pictures``: data URLs
+    by the id of their message. ``left_out``: at least how many messages the last :meth:`fitted`
+    left out. ``time_zone``: the person's, for the date.
     """
 
     system: ChatMessage
