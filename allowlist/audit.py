@@ -34,9 +34,7 @@ NUMBER = re.compile(r"(?!(?:im|email|phone|any):)[a-z_]+:[0-9]+(?![^ ])", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of reading the chain: the first broken id, number of rows, the last digest; and
-    how many rows have blanked texts.
-    """
+    """The result of reading the chain; ``blanked``: how many rows have blanked texts."""
 
     broken: int | None
     rows: int
@@ -176,9 +174,7 @@ def check(*, anchor: str = "") -> Check:
 
 
 def is_intact(entry: AuditEntry, known: dict[int, str]) -> bool:
-    """Return whether ``entry`` is as it was written, or as it was left when it was blanked;
-    ``known``: :func:`attested`.
-    """
+    """Return whether ``entry`` is as it was written, or as blanking left it."""
     return matches(entry, known.get(entry.pk, entry.digest))
 
 

@@ -34,9 +34,7 @@ def unblanked() -> QuerySet[AuditEntry]:
 
 
 def due(young: int | None) -> QuerySet[AuditEntry]:
-    """Return the rows that are not blanked, before the id of the first young one; those stay that
-    say what was blanked.
-    """
+    """Return the rows to blank: those before the first young one, except rows about blanking."""
     rows = unblanked().exclude(action=audit.BLANKED)
     return rows if young is None else rows.filter(id__lt=young)
 

@@ -44,9 +44,7 @@ class WrongCode(ValueError):
 
 
 class TooManyCodes(WrongCode):
-    """The limit of attempts is reached. Answer only where that sends no message: a client that
-    keeps trying must not make the gateway send messages.
-    """
+    """Too many attempts: a retry must not make the gateway send a message each time."""
 
 
 @dataclass(frozen=True, slots=True)

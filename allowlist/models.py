@@ -156,9 +156,7 @@ class ApiKey(models.Model):
 
     @classmethod
     def usable_of(cls, numbers: Iterable[int], now: datetime) -> set[int]:
-        """Return the primary keys of those of these keys that are valid: asked again by connections
-        and grants that last ([A9]).
-        """
+        """Return which of these keys are still valid; long connections ask again ([A9])."""
         found = cls.objects.select_related("user", "account").in_bulk(numbers)
         return {number for number, key in found.items() if key.is_usable(now)}
 

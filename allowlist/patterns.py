@@ -109,9 +109,7 @@ def suggestion(row: UnknownRequest) -> str:
 
 @dataclass(slots=True)
 class Group:
-    """Pending senders with a common property. ``query`` finds them in the list; ``pattern`` (empty:
-    none fits) would deny them.
-    """
+    """Pending senders with a common property; ``pattern`` would deny them, empty if none fits."""
 
     label: str
     query: str

@@ -28,9 +28,7 @@ Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A sender, as the channel's credential identifies it. ``group``: the group's id, empty
-    when direct.
-    """
+    """A sender, as the channel's credential identifies it. ``group``: a group's id, or empty."""
 
     account: ChannelAccount
     kind: str
@@ -68,8 +66,7 @@ class Row:
 
 
 def decide(*, sender: Sender, now: datetime) -> Decision:
-    """Return the user of ``sender`` at ``now``. Denies on anything unexpected; at most three
-    queries."""
+    """Return the user of ``sender``. Denies on anything unexpected; at most three queries."""
     try:
         *_, last = _steps(sender, now)
     except InvalidIdentity as error:
@@ -181,8 +178,7 @@ def _open(kind: str) -> Row | None:
 
 
 def users_without(identities: QuerySet[ChannelIdentity]) -> QuerySet[User]:
-    """Return the active users who have none of ``identities`` and whose empty list means
-    everyone."""
+    """Return active users with an open list: those without any of ``identities``."""
     theirs = identities.filter(user=OuterRef("pk"))
     return User.objects.filter(~Exists(theirs), only_listed=False, is_active=True).order_by("pk")
 

@@ -40,9 +40,7 @@ ENDED = "the access of its sender has ended"
 
 
 def end_user(*, user_id: int) -> None:
-    """Close the connections of a removed or deactivated user, and end the user's runs, and their
-    accounts at MCP servers.
-    """
+    """End a removed user's connections, runs and accounts at MCP servers."""
     _publish_revoked(f"user:{user_id}")
     push_subscriptions.forget(user_id=user_id)
     _drop(Q(user=user_id))
@@ -141,9 +139,7 @@ def end_expired(*, now: datetime) -> int:
 
 
 def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
-    """Return whether none of the run's messages came from ``value``, or those senders are still
-    allowed as its user.
-    """
+    """Return whether a run may go on without the identity ``value``."""
     messages = run.inbound.filter(kind=kind).select_related("account")
     return all(_is_let_in(each, run.user_id, value, now) for each in messages)
 

@@ -15,9 +15,7 @@ from core.models import ChannelAccount, Occurrence, Run, Schedule, User
 
 
 def of_run(run: Run, *, is_group: bool) -> Grant:
-    """Return the grant of the newest message of a run; of one that goes on after a yes, of the run
-    that it goes on with.
-    """
+    """Return the grant of a run's newest message; after a pause, that of the paused run."""
     message = first_of(run).inbound.order_by("-id").first()
     if message is None:
         return Grant(via_key=run.via_key)

@@ -33,9 +33,7 @@ def create(*, user: User, now: datetime, ttl: timedelta = DEFAULT_TTL) -> str:
 
 
 def holder(*, token: str, now: datetime) -> User | None:
-    """Return the user that ``token`` would sign in; ``None`` for an invalid one. Writes nothing:
-    link previews may fetch it any number of times.
-    """
+    """Return the user that ``token`` signs in, or None. Read-only: link previews call it."""
     links = SignInLink.objects.filter(digest=digest(token), used_at=None, expires_at__gt=now)
     link = links.select_related("user").filter(user__is_active=True).first()
     return link.user if link is not None else None

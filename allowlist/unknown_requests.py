@@ -503,9 +503,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
 
 
 def _had_no_answer(row: UnknownRequest) -> bool:
-    """Return whether a request expired with the notice of its own days; a denied sender's later
-    requests have that of before.
-    """
+    """Return whether a request expired with its own notice, not that of an earlier denial."""
     if row.state == State.DENIED or row.notice_at is None:
         return False
     return _expiry(row.notice_at) >= row.expires_at

@@ -59,12 +59,11 @@ class Capability(StrEnum):
 class ChannelError(Exception):
     """The platform did not accept a request.
 
-    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested, at
-    most a day; it requested none where they are not above 0. ``unsure``: the request went out and
-    its outcome is unknown (read time-out, connection lost).
-    ``trouble``: a state of the chat or the account to report to its owner, or ``form``: the
-    platform refused a rich form (:class:`RendersRich`), or ``too_large``: it takes no file of this
-    size, and gets the link. ``moved_to`` is the new id of a chat that was ``migrated``.
+    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform asks to wait,
+    at most a day; 0 or less counts as none. ``unsure``: the outcome is unknown (read time-out,
+    connection lost). ``trouble``: a state of the chat or the account to report to its owner; or
+    ``form``: a rich form was refused (:class:`RendersRich`); or ``too_large``: the link is sent in
+    place of the file. ``moved_to``: the new id of a chat that was ``migrated``.
     """
 
     def __init__(
@@ -205,9 +204,7 @@ class Config(Protocol):
     fields: Sequence[Field]
 
     def problems(self, account: Account) -> list[str]:
-        """Return messages about missing or invalid settings; with any, an account is not
-        enabled.
-        """
+        """Return messages about invalid settings: with any, an account is not enabled."""
         ...
 
 
@@ -300,9 +297,7 @@ class Edits(Protocol):
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
-        """Replace a message; identical content is a success. Raises ChannelError,
-        ``trouble="gone"`` when the message no longer exists.
-        """
+        """Replace a message; the same content is a success. Raises ChannelError (also ``gone``)."""
         ...
 
 
@@ -376,9 +371,7 @@ class AnswersButtons(Protocol):
     """Capability BUTTONS: blocks may carry ``buttons``; a press expects a response."""
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        """Show ``text`` to the user who pressed; an expired press is a success. Raises
-        ChannelError.
-        """
+        """Show ``text`` to the user who pressed; too late is a success. Raises ChannelError."""
         ...
 
 

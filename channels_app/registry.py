@@ -33,9 +33,7 @@ def get(channel_id: str) -> Channel | None:
 
 
 def is_group(channel: Channel, chat: str) -> bool:
-    """Return whether a chat has several members; True where its channel fails to tell: to a group
-    less is written.
-    """
+    """Return whether a chat has several members; True where the channel fails to say."""
     try:
         return channel.is_group(chat)
     except Exception:  # another package's: notices also go to other channels
@@ -58,9 +56,7 @@ def installed() -> Installed[Channel]:
 
 
 def loaded(point: EntryPoint, others: Mapping[str, Channel]) -> tuple[str, Channel]:
-    """Return the channel of another package, with its id. Raises BrokenError, and any error of its
-    module.
-    """
+    """Return the channel and its id. Raises BrokenError, and any error of its module."""
     channel: Channel = point.load()
     if isinstance(channel, type):
         raise BrokenError(f"{point.value} is a class; a channel is an object.")
@@ -99,7 +95,5 @@ def offered() -> list[str]:
 
 
 def names() -> list[str]:
-    """Return the ids of all channels, including other packages'; installed packages are read
-    once.
-    """
+    """Return the ids of all channels. Installed packages are read once."""
     return sorted({*CHANNELS, *installed().found})

@@ -73,9 +73,7 @@ class GatewayAdminSite(_Site):
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
-        """Change one's own password; sockets of one's other browsers end with their sessions. The
-        session here gets another key.
-        """
+        """Change one's password; other browsers' sessions and sockets end."""
         before = request.session.session_key or ""
         response = super().password_change(request, extra_context)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:

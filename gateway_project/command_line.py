@@ -23,9 +23,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def main() -> None:
-    """Run one management command; its end by Ctrl-C is said in one line, and that of a reader, such
-    as ``head``, in none.
-    """
+    """Run a management command; Ctrl-C gives one line, a closed pipe (``head``) none."""
     console.settle()
     try:
         try:
@@ -55,9 +53,7 @@ def end_now(number: int, frame: FrameType | None) -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C caused an error: another one may hide it, as of a file that is closed
-    twice on the way out.
-    """
+    """Return whether Ctrl-C caused an error, which another error may hide."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -115,9 +111,7 @@ def explain(error: Exception) -> str:
 
 
 def settle_paths() -> None:
-    """Make the paths in the environment absolute: the processes that a command starts work in
-    another folder.
-    """
+    """Make paths in the environment absolute: child processes work in another folder."""
     for name, given in list(os.environ.items()):
         value = given.strip()
         if value and (name in PATHS or (name.endswith("_FILE") and is_file(value))):

@@ -113,9 +113,7 @@ def parameters(parts: SplitResult) -> dict[str, str]:
 
 
 def known(asked: dict[str, str]) -> dict[str, str]:
-    """Return ``asked`` when libpq knows all parameters: silently dropping one, ``sslmode`` most of
-    all, would be worse.
-    """
+    """Return ``asked`` if libpq knows all parameters: dropping ``sslmode`` would be worse."""
     from psycopg import pq  # noqa: PLC0415 - 20 MB that SQLite never uses
 
     names = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}

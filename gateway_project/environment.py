@@ -128,9 +128,7 @@ def origin(name: str, default: str) -> str:
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """Return the parts of an address; None when its host or its port is none, as with a sign in the
-    password that ends them.
-    """
+    """Return the parts of an address, or None for an invalid host or port."""
     try:
         parts = urlsplit(address)
         _ = parts.port

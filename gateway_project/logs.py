@@ -56,7 +56,5 @@ class TerminalFormatter(logging.Formatter):
 
 
 def without_tokens(text: str) -> str:
-    """Return a text without the tokens of links that sign in or decide: Django logs the addresses
-    of requests that it refuses.
-    """
+    """Return a text without the tokens of links: Django logs refused addresses."""
     return OF_LINKS.sub(r"\1…", text)

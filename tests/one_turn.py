@@ -40,7 +40,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     assert isinstance(marks, list)
     assert len(marks) == 1, "eyes on what was just said, and on nothing else"
     assert typing_and_reactions.were_answered([marks[0].id]) == [False]
-    typing_and_reactions.cleared(marks[0].id)
+    typing_and_reactions.record_cleared(marks[0].id)
     own = Draft(account=account, chat=session.chat, text="hello")
     receipt = inbound.receive_personal(user=user, draft=own, session_id="", now=now)
     assert receipt.run is not None

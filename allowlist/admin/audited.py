@@ -99,9 +99,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         return []
 
     def forbidden(self, objs: Any, request: HttpRequest) -> set[str]:
-        """Return the kinds of ``objs`` and their dependents that the user may not delete; none for
-        a superuser, whom read-only pages do not block here.
-        """
+        """Return what the user may not delete of ``objs`` and their dependents, by kind."""
         if is_superuser(request):
             return set()
         found = {

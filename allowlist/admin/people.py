@@ -295,9 +295,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         return found
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Make permissions read-only except for superusers, and access read-only except for owners;
-        prevent users from locking themselves out.
-        """
+        """Lock access for non-owners, permissions for non-superusers, one's own access."""
         fields = tuple(super().get_readonly_fields(request, obj))
         if not is_superuser(request):
             return (*fields, *RIGHTS, *(() if decides(request) else ADMITTED))
@@ -305,9 +303,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
-        """Create users without a password; end a deactivated user's sessions and runs, and those
-        of an open list that is closed ([A9]).
-        """
+        """Create users without a password; end sessions and runs that a change revokes ([A9])."""
         if not change:
             obj.set_unusable_password()
         is_over = change and "is_active" in form.changed_data and not obj.is_active

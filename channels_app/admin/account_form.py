@@ -92,9 +92,7 @@ class AccountForm(ChangedFieldsOnly, ModelForm[ChannelAccount]):
         return merged
 
     def refuse_another(self, channel: Channel, account: Account) -> None:
-        """Add an error if the settings are those of another account at the platform, once this one
-        has messages: new ones with the ids of old ones would count as repeated.
-        """
+        """Refuse another account of the platform once this one has messages: ids could repeat."""
         if not isinstance(channel.config, TellsIdentity) or not has_messages(self.instance):
             return
         before = replace(account, config=self.instance.config, secrets=self.known)

@@ -119,7 +119,7 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
         super().save_model(request, obj, form, change)
         for name, value in given.items():
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
-        account_watcher.saved(account_id=obj.pk)
+        account_watcher.mark_saved(account_id=obj.pk)
         if obj.enabled and registry.get(obj.channel) is not None:
             words = SAVED.format(account=obj)
             messages.info(request, words)
@@ -128,7 +128,7 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
     def stop(self, obj: ChannelAccount) -> None:
         """Disable the account, so that nothing more comes in."""
         ChannelAccount.objects.filter(pk=obj.pk).update(enabled=False)
-        account_watcher.saved(account_id=obj.pk)
+        account_watcher.mark_saved(account_id=obj.pk)
 
     def remove_before(self, request: HttpRequest, obj: ChannelAccount) -> None:
         """Tell the platform before the row goes: no worker can afterwards."""

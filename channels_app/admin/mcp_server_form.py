@@ -25,8 +25,6 @@ SHORT_NAME = "<short name>"
 
 
 class McpServerForm(KeyForm[McpServer]):
-    """Edit a server."""
-
     authentication = forms.ChoiceField(
         choices=McpServer.Authentication.choices,
         required=False,
@@ -107,9 +105,7 @@ class McpServerForm(KeyForm[McpServer]):
         return str(given or self.instance.authentication)
 
     def sealed(self) -> tuple[str, str]:
-        """Return the encrypted key and client secret, and what happened to the key: empty fields
-        keep what is set.
-        """
+        """Return the encrypted secrets and the change of the key; empty fields keep theirs."""
         data, known = self.cleaned_data, dict(self.known)
         happened = ""
         if data.get("key"):

@@ -46,9 +46,7 @@ class RetentionRuleAdmin(OnlyDeciders, AuditedAdmin[RetentionRule]):
     pages = {"due": "due/"}
 
     def due_view(self, request: HttpRequest) -> HttpResponse:
-        """Say what would go, as a worker counted it by the dry run of ``manage.py retention``; a
-        POST has it counted again.
-        """
+        """Show what the rules would remove, as a worker counted it; a POST counts again."""
         may_ask, asks = self.has_change_permission(request), request.method == "POST"
         if not (may_ask if asks else self.has_view_permission(request)):
             raise PermissionDenied

@@ -60,9 +60,7 @@ class KeyForm(ChangedFieldsOnly, ModelForm[M]):
         return self.resolved.get(host, [])
 
     def describe_key(self, *, page: str) -> None:
-        """Say in the form what an empty key does. ``page``: where keys are made; empty where none
-        is needed.
-        """
+        """Explain in the form what an empty key does. ``page``: where keys are made, if needed."""
         known = bool(self.known)
         self.fields["key"].help_text = key_help(page, known=known, can_open=self.can_open)
         if page or not known:

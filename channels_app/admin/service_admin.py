@@ -60,9 +60,7 @@ class ServiceAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[M], Generic[M]):
 
     @contextmanager
     def around_form(self, request: HttpRequest) -> Iterator[None]:
-        """Resolve the posted address before the form is stored, and ask the saved service after
-        it.
-        """
+        """Resolve the posted address before the form is stored; examine the service afterwards."""
         if decides(request):
             host = addresses.host_of(str(request.POST.get(self.address, "")).strip())
             vars(request)["resolved"] = {host: addresses.look_up(host)}
@@ -178,5 +176,4 @@ def kind_of(request: HttpRequest, row: Any) -> str:
 
 
 def page_of(row: Model) -> str:
-    """Return the address of the page of a row."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])

@@ -81,7 +81,6 @@ def explained(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def row_of(found: catalogue.ToolRuleInfo) -> ToolRule | None:
-    """Return the row of a rule."""
     return ToolRule.objects.filter(
         tool=found.tool,
         user=found.user_id or None,

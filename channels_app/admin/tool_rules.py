@@ -115,9 +115,7 @@ class ToolRuleForm(ChangedFieldsOnly, ModelForm[ToolRule]):
 
 
 def known_tools() -> dict[str, str]:
-    """Return the names of the tools that can have a rule, each with when it asks by itself; empty
-    where only calls name it.
-    """
+    """Return the names of the tools that can have a rule, each with its own ``ask``, if known."""
     found = {tool.name: str(tool.ask) for tool in (*registry.every(), *offered.read())}
     newest = ToolCall.objects.order_by("-pk").values_list("tool", flat=True)[:LOOKED_AT]
     for name in {*newest, *ToolRule.objects.values_list("tool", flat=True)}:

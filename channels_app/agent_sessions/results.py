@@ -115,9 +115,7 @@ def screen(
 
 
 def observer(user: User) -> Destination | None:
-    """Return where a user reads: the last-used channel, else the latest web chat, else another
-    private chat.
-    """
+    """Return where a user reads: the last-used channel, else a web chat, else a private chat."""
     last = user.last_account
     place = user.last_target
     if last is not None and last.channel != "web" and registry.get(last.channel) is not None:

@@ -61,9 +61,7 @@ class Reply:
 
 
 def account_named(*, channel: str, name: str = "") -> ChannelAccount:
-    """Return the enabled account ``channel/name``; without a name, the channel's only one, or its
-    ``default``. Raises NotOpened.
-    """
+    """Return an enabled account; without a name the only one, or ``default``. Raises NotOpened."""
     rows = ChannelAccount.objects.filter(channel=channel, enabled=True).order_by("id")
     found = list(rows.filter(name=name) if name else rows)
     if len(found) > 1:

@@ -86,9 +86,7 @@ class Lateness:
 
     @property
     def seconds(self) -> float:
-        """Return it; a measurement that has not ended for longer counts as well, and none of those
-        before once they are old.
-        """
+        """Return how late the process is, also by a running measurement; old ones do not count."""
         known = min(self._last, self._previous)
         if self._is_probing:
             return max(known, time.monotonic() - self._began - PROBE_SECONDS - GRACE_SECONDS)
@@ -189,17 +187,13 @@ class Admission:
             del self._accepted[next(iter(self._accepted))]
 
     def refuse_if_late(self, *, since: float = math.inf) -> None:
-        """Raise BusyError if this process is too late for a message of a person whose last one was
-        accepted ``since`` seconds ago.
-        """
+        """Raise BusyError if this process is too slow for a person whose last message is recent."""
         late = self.late.seconds
         if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and since < PAUSE * late):
             raise BusyError(place=max(self._recent.total(), 1), seconds=2 * late)
 
     def rank(self, person: int) -> int:
-        """Return the place in the queue of one more message of ``person``; 0 when it need not wait
-        or nothing is known.
-        """
+        """Return the place of ``person``'s next message in the queue; 0 for none or unknown."""
         load = self.load
         if load is None:
             return 0

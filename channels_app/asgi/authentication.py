@@ -37,8 +37,7 @@ class Shown(NamedTuple):
 
 
 def token_of(request: Request) -> str:
-    """Return the key of a request. Raises RefusedError 400 if it is in the URL, which gets
-    logged."""
+    """Return the key of a request. Raises RefusedError 400 for one in the URL: it gets logged."""
     if any(request.query(name) for name in ("key", "api_key", "token", "access_token")):
         raise RefusedError(400, "A key must not be in the address: send it as a header.")
     scheme, _, token = request.header("authorization").partition(" ")
@@ -48,9 +47,7 @@ def token_of(request: Request) -> str:
 
 
 async def authenticate(request: Request, *, scope: str) -> Principal:
-    """Return the caller of a request, allowed ``scope``. Raises RefusedError 401, 403, 429 or
-    503.
-    """
+    """Return the caller, if allowed ``scope``. Raises RefusedError 401, 403, 429 or 503."""
     address = request.address
     count_here(address)  # on the loop, so that a flood costs no database thread
     shown = Shown(token_of(request), scope, address)
@@ -101,9 +98,7 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
 
 
 def subject_of(caller: Principal, sender: str) -> str:
-    """Return the key by which a person is counted, or the sender that a bridge names, however it
-    writes the name.
-    """
+    """Return the key by which a person, or a bridge's normalised sender, is counted."""
     return caller.subject if caller.user else f"{caller.subject}:{sender.strip().casefold()}"
 
 

@@ -58,9 +58,7 @@ class Body:
             raise RefusedError(415, "Compressed bodies are not accepted.")
 
     async def receive(self) -> Scope:
-        """Return the next ASGI message. Raises RefusedError 413 over the limit, 408 when too
-        slow.
-        """
+        """Return the next ASGI message. Raises RefusedError 413 (too large), 408 (too slow)."""
         if self._is_whole:  # after the body, only a disconnect can follow
             return await self._receive()
         if self._deadline is None:

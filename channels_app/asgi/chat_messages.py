@@ -34,9 +34,7 @@ DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A part that its endpoint has checked already (it does not occur in JSON): ``kind``, ``name``
-    and ``url`` or ``upload``.
-    """
+    """A document that its endpoint has checked: ``kind``, ``name``, and ``url`` or ``upload``."""
 
     medium: Json
 
@@ -47,9 +45,7 @@ def refused(message: str, field: str, *, status: int = 400) -> RefusedError:
 
 
 def checked(value: Any, *, keeps_system: bool = False) -> list[Json]:
-    """Convert ``value`` to messages for the model. Raises RefusedError that names the invalid
-    field.
-    """
+    """Convert ``value`` to messages for the model. Raises RefusedError naming the invalid field."""
     if not isinstance(value, list) or not value:
         raise refused("must be a list with at least one message", "messages")
     if len(value) > MAX_MESSAGES:
@@ -215,9 +211,7 @@ def part(value: Any, field: str, *, with_pictures: bool) -> Json:
 
 
 def file(value: Any, field: str) -> Json:
-    """Check a document: ``file_data`` (a data URL) or ``file_id`` (of ``POST /files``),
-    ``filename``.
-    """
+    """Check a document: ``file_data`` (data URL) or ``file_id`` (``POST /files``), ``filename``."""
     if not isinstance(value, dict):
         raise refused("must be an object", field)
     label = file_name(value.get("filename"), f"{field}.filename")

@@ -17,9 +17,7 @@ MAX_DEPTH = 32
 
 
 def checked(value: Any) -> list[Json]:
-    """Convert ``value`` to tools for the model. Raises RefusedError that names the invalid
-    field.
-    """
+    """Convert ``value`` to tools for the model. Raises RefusedError naming the invalid field."""
     return converted(value, tool)
 
 
@@ -119,9 +117,7 @@ def references(value: Any) -> set[str]:
 
 
 def same_as(node: Any) -> set[str]:
-    """Return the references that apply to a value of ``node`` as a whole, not to one of its
-    parts.
-    """
+    """Return the references that apply to the whole value of ``node``, not to one of its parts."""
     found: set[str] = set()
     waiting = [node]
     while waiting:

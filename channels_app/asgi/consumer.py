@@ -43,9 +43,7 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
     has_begun = False  # to answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the head, then receive the body: a refused request costs no body, and gets no ``100
-        Continue``.
-        """
+        """Check the head before the body: a refused request gets no ``100 Continue``."""
         self.scope, self.base_send = scope, send
         self.request, self.incoming = Request(scope), self.body_of(receive)
         try:
@@ -80,7 +78,6 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
         await getattr(self, get_handler_name(message))(message)
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message to the client."""
         self.has_begun = True
         await super().send(message)
 

@@ -70,9 +70,7 @@ async def send_stream(
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a stream: whether a block or the end is being sent, and whether the block is the
-    last one.
-    """
+    """The state of a stream: is a block or the end being sent, and is the block the last one?"""
 
     is_sending: bool = False
     ends: bool = False
@@ -121,8 +119,6 @@ def stopping() -> asyncio.Event:
 
 
 def sse(data: Mapping[str, Any], *, seq: int | None = None) -> bytes:
-    """Encode one event: ``id: <seq>`` when given, and ``data:`` with JSON, which contains no line
-    break.
-    """
+    """Encode one event: ``id: <seq>`` when given, and ``data:`` with JSON on one line."""
     head = b"" if seq is None else b"id: %d\n" % seq
     return head + b"data: " + orjson.dumps(data) + b"\n\n"

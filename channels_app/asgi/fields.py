@@ -52,9 +52,7 @@ def wanted(body: dict[str, Any]) -> Wanted | None:
 
 
 def files(body: dict[str, Any], name: str) -> list[Any]:
-    """Return the files in a field, each unchecked, at most MAX_ATTACHMENTS; absent: none. Raises
-    RefusedError 400 or 413.
-    """
+    """Return a field's unchecked files, at most MAX_ATTACHMENTS. Raises RefusedError 400, 413."""
     values = body.get(name)
     if values is None:
         return []
@@ -87,9 +85,7 @@ def uploaded(value: str) -> str:
 
 
 def data_url_flaw(value: str) -> str:
-    """Return the problem of ``value`` as a base64 data URL, to follow a field's name; empty:
-    none.
-    """
+    """Return the problem of a base64 data URL, to follow a field's name; empty for none."""
     head, comma, data = value.partition(",")
     if not (head.startswith("data:") and head.endswith(";base64") and comma):
         return "must hold base64 data URLs"

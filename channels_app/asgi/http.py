@@ -101,9 +101,7 @@ class Request:
 
     @property
     def address(self) -> str:
-        """Return the client's address; behind a trusted proxy, the last one it did not add
-        itself.
-        """
+        """Return the client's address; behind trusted proxies, the last one not added by them."""
         client: str = (self.scope.get("client") or [""])[0]
         if client in settings.GATEWAY_TRUSTED_PROXIES or (
             client == "" and settings.GATEWAY_TRUSTED_PROXIES
@@ -139,9 +137,7 @@ class Request:
         return self.header("accept-language").partition(",")[0].partition(";")[0].strip()
 
     def idempotency_key(self) -> str:
-        """Return the ``Idempotency-Key``, which makes a repeated request the same run. Raises
-        RefusedError 400.
-        """
+        """Return the ``Idempotency-Key``, which names one run. Raises RefusedError 400."""
         key = self.header("idempotency-key")
         if len(key) > MAX_IDEMPOTENCY_KEY:
             text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."
@@ -150,9 +146,7 @@ class Request:
 
 
 def parse_object(data: bytes, *, clean: Callable[[Any], None] | None = None) -> dict[str, Any]:
-    """Parse a body as a JSON object. Raises RefusedError 400. ``clean`` takes out of it some of
-    what not every database can store.
-    """
+    """Parse a JSON object; ``clean`` drops what no database stores. Raises RefusedError 400."""
     try:
         value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH, storable=clean is None)
         if clean is not None:
@@ -166,9 +160,7 @@ def parse_object(data: bytes, *, clean: Callable[[Any], None] | None = None) -> 
 
 
 def refusal_of(error: Exception) -> RefusedError:
-    """Return ``error`` as a refusal. Unexpected errors are logged: 503 for the database's, else
-    500.
-    """
+    """Return ``error`` as a refusal. Unexpected errors are logged: 503 (database) or 500."""
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, DatabaseFailure):

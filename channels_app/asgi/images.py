@@ -20,9 +20,7 @@ Get = Callable[[str], Awaitable[Fetched]]
 
 
 def check(url: str, *, field: str) -> str:
-    """Return the address of a picture: http(s), or a valid data URL with its type as the servers of
-    models know it. Raises RefusedError.
-    """
+    """Return the address of a picture: http(s), or a valid data URL. Raises RefusedError."""
     if url.startswith("data:"):
         return checked_data_url(url, field=field)
     if not url.startswith(("http://", "https://")):

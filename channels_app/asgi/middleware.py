@@ -60,9 +60,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class SecurityHeadersMiddleware(MiddlewareMixin):
-    """Add the headers that a response does not set itself. Outermost, so that it covers every
-    response.
-    """
+    """Add the headers that a response does not set itself. Outermost: covers every response."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase

@@ -49,9 +49,7 @@ class Principal:
 
     @property
     def subject(self) -> str:
-        """Return the key by which requests and sockets are counted; also a key of pub/sub
-        frames.
-        """
+        """Return the key of rate limits and pub/sub frames."""
         if self.user is not None:
             return f"user:{self.user.id}"
         return f"account:{self.account.id}" if self.account else ""
@@ -62,9 +60,7 @@ class Principal:
             raise RefusedError(400, f"{field} is required with a bridge key.", field=field)
 
     def own_run(self, public_id: str) -> Run | None:
-        """Return the run with this public id, if it is the person's own, or, for a bridge, one of
-        its account. May block on the database.
-        """
+        """Return this run if it is the person's or the bridge's own. May block."""
         if not is_public_id(public_id):
             return None
         rows = Run.objects.select_related("session__account", "user").filter(public_id=public_id)
@@ -78,7 +74,5 @@ class Principal:
 
     @property
     def keys(self) -> list[str]:
-        """Return the pub/sub keys for its sockets: runs and notices of the user, and
-        revocations.
-        """
+        """Return the pub/sub keys for its sockets: runs, notices and revocations."""
         return [self.subject, *([f"key:{self.key_id}"] if self.key_id else [])]

@@ -24,9 +24,7 @@ class BadJSONError(ValueError):
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
-        """Take the reason as ``message``, which follows the name of the field, where there is
-        one.
-        """
+        """Take the reason, which follows the field's name, if any."""
         super().__init__(message)
         self.field = field
 
@@ -89,9 +87,7 @@ def check_storable(value: Any) -> None:
 
 
 def fault_of(node: Any) -> str:
-    """Return why some database cannot store ``node``, apart from what it holds; or an empty
-    string.
-    """
+    """Return why some database cannot store ``node`` itself (not its parts), or an empty string."""
     if isinstance(node, str):
         return "" if is_clean(node) else "holds characters that are not text"
     if isinstance(node, int):

@@ -58,9 +58,7 @@ def refusal(seconds: float) -> RefusedError:
 
 
 class Broker:
-    """Counts in the broker; while that is unavailable, it is tried once a second, by all rates in
-    total.
-    """
+    """Counts in the broker. While it is unavailable, only one try a second is made."""
 
     not_before: ClassVar[float] = 0.0
 
@@ -69,9 +67,7 @@ class Broker:
         self._script = broker.client(seconds=BROKER_SECONDS).register_script(SCRIPT)
 
     def wait_seconds(self, *, key: str, limit: int) -> float:
-        """Count one event; return 0, or the seconds to wait. 0 as well when the broker does not
-        answer.
-        """
+        """Count one event; return the seconds to wait. 0 also when the broker does not answer."""
         if time.monotonic() < Broker.not_before:
             return 0.0
         try:
@@ -134,9 +130,7 @@ class Rate:
 
 
 def network_of(address: str) -> str:
-    """Return the key that is counted for an address: of IPv6 its /64, which usually belongs to one
-    customer.
-    """
+    """Return the key to count for an address: for IPv6 its /64, usually one customer."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

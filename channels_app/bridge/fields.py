@@ -78,9 +78,7 @@ def read(body: dict[str, Any]) -> Asked:
 
 
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
-    """Parse one medium: a base64 data URL, bare or as ``{"url", "name"?}``. Raises RefusedError
-    400.
-    """
+    """Parse a medium: a base64 data URL, or ``{"url", "name"?}``. Raises RefusedError 400."""
     item, named = described(value)
     url = item.get("url")
     if not isinstance(url, str):

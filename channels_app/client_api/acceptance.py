@@ -189,9 +189,7 @@ def accept(caller: Principal, ask: Ask, session: str, repeat: RepeatKey | None) 
 def accept_sender(
     caller: Principal, ask: Ask, session: str, repeat: RepeatKey | None, said: Said
 ) -> Receipt:
-    """Accept a message of a bridge, which names its sender in ``user``; the rule decides ([A5],
-    [A10]).
-    """
+    """Accept a message of a bridge, which names its sender in ``user`` ([A5], [A10])."""
     assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
     draft = Draft(
         account=caller.account,

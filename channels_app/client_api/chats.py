@@ -170,9 +170,7 @@ def accept(
     wanted: Wanted | None,
     repeat: RepeatKey | None = None,
 ) -> Receipt:
-    """Put a message into the inbox. ``origin``: the channel of the built-in account. Raises
-    RefusedError.
-    """
+    """Put a message into the inbox. ``origin``: the built-in channel. Raises RefusedError."""
     user = caller.person
     mine = inbox.own_session(user=user, session_id=chat)
     draft = Draft(

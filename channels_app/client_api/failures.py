@@ -36,9 +36,7 @@ def status_of(failure: Failure) -> int:
 
 
 def message_of(failure: Failure, *, too_long: str = TOO_LONG) -> str:
-    """Return the text of an error. ``too_long``: the words of an API for a conversation that does
-    not fit.
-    """
+    """Return the text of an error. ``too_long``: an API's words for a long conversation."""
     is_too_long = kind_of(failure) is KINDS["context_length"]
     return f"{too_long} {failure.text}" if is_too_long else failure.text
 
@@ -66,9 +64,7 @@ def repeats(failure: Failure) -> dict[str, str]:
 
 
 def headers_of(failure: Failure, limits: Rates = rates) -> http.Headers:
-    """Return these headers, with an API's rate limits where the failure is one: OpenAI's, unless
-    others are named.
-    """
+    """Return these headers, with an API's rate limits (OpenAI's by default) for such a failure."""
     kind, headers = kind_of(failure), repeats(failure)
     is_limited = kind is not None and kind.is_retried and kind.status == 429
     return {**limits(headers), **headers} if is_limited else headers

@@ -78,9 +78,7 @@ def one(caller: Principal, name: str) -> dict[str, Any] | None:
 
 
 def named(caller: Principal, name: str) -> dict[str, Any]:
-    """Return one entry. Raises RefusedError 404 for a name that the caller may not use. May block
-    on the database.
-    """
+    """Return an entry. Raises RefusedError 404 if the caller may not use it. May block."""
     found = one(caller, name)
     if found is None:
         raise choosing.refusal("either", name)

@@ -174,18 +174,14 @@ class RunAdapter(ABC, Generic[Frame]):
         return found
 
     def opened(self) -> Numbered[Frame]:
-        """Return the frames before all others, with their numbers, for a stream that begins before
-        the log does; none if they were returned.
-        """
+        """Return the frames before the log begins, with their numbers; none on a second call."""
         if self._has_begun:
             return []
         self._has_begun = True
         return self._count(self.begin())
 
     def close(self) -> list[Frame]:
-        """Return the frames that end a stream whose log stops without a ``stream_end``; else
-        none.
-        """
+        """Return the frames that end a stream whose log stops without ``stream_end``."""
         if self.has_ended:
             return []
         found: Numbered[Frame] = []
@@ -419,9 +415,7 @@ class RunAdapter(ABC, Generic[Frame]):
 
 
 class ProseAdapter(RunAdapter[Frame]):
-    """A protocol that has no form for media, cards and sources: they are lines of the answer, the
-    sources as a list at its end.
-    """
+    """A protocol without media, cards and sources: these become lines of the answer."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -494,9 +488,7 @@ class Rest(Generic[Frame]):
 
 
 def is_reset(event: Mapping[str, object]) -> bool:
-    """Return whether an event empties a text for another attempt
-    (:func:`core.messages.reset_delta`).
-    """
+    """Return whether an event empties a text for another attempt of the run."""
     props = event.get("props")
     is_set = event.get("delta") is True and event.get("delta_action") == "set"
     return is_set and isinstance(props, dict) and props.get("content") == ""

@@ -73,13 +73,10 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         return follow_run.follow(work.run, with_lost=is_cut)
 
     def headers_of(self, work: Work) -> Headers:
-        """Return the headers of an answer."""
         return work.headers
 
     async def stream_run(self, work: Work, *, seen: int = 0) -> None:
-        """Answer the run as a stream, from after the frame ``seen``; it is stopped when the client
-        leaves, unless the work is kept.
-        """
+        """Stream the run from after ``seen``; stop it when the client leaves, unless it is kept."""
         adapter = self.adapter_of(work)
         async with contextlib.aclosing(self.log_of(work, adapter, is_cut=bool(seen))) as log:
             opening: Numbered[Frame] | None = []
@@ -125,9 +122,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
                 return
 
     async def answer_run(self, work: Work) -> None:
-        """Answer the run as one JSON object; it is stopped when the client leaves or waits too
-        long, unless the work is kept.
-        """
+        """Answer with one JSON object; stop the run if the client leaves or time is up."""
         found: list[MessageDict] = []
         end, _ = await until_end(
             read_log(work, found),
@@ -225,9 +220,7 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
         return b"id: %d\n" % number + block if self.is_numbered else block
 
     async def accept(self, data: Json, asked: Ask, *, sender: str) -> None:
-        """Accept a request, and answer its run. ``data``: the body; ``sender``: the field in which
-        a bridge names its sender.
-        """
+        """Accept a request and answer its run. ``sender``: the field with a bridge's sender."""
         caller, request = self.caller, self.request
         seen = self.seen()
         key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
@@ -280,8 +273,6 @@ def has_acted(work: Work, log: list[MessageDict]) -> bool:
 
 
 async def stop(work: Work) -> None:
-    """Cancel a run whose client left; with an Idempotency-Key the client may come back, so it goes
-    on.
-    """
+    """Cancel a run whose client left, unless it can come back with an Idempotency-Key."""
     if not work.keep:
         await in_thread(runs.request_cancel, run=work.run)

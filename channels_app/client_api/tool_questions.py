@@ -85,9 +85,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The run that another one goes on with: its public id, and its calls that were asked about, by
-    id with their states.
-    """
+    """The run before a pause: its public id, and the states of its calls with questions, by id."""
 
     run_id: str = ""
     calls: Mapping[str, str] = field(default_factory=dict)
@@ -118,9 +116,7 @@ def are_waiting_of(caller: Principal) -> bool:
 
 
 def waiting(caller: Principal, **where: object) -> list[Question]:
-    """Return the open questions of a paused ``run``, or of a conversation (``run__session``). May
-    block on the database.
-    """
+    """Return the open questions of a run or a conversation (``run__session``). May block."""
     rows = tool_calls.waiting().filter(**where).order_by("id")
     return [question_of(row, caller) for row in rows]
 
@@ -149,9 +145,7 @@ def question_of(row: ToolCall, caller: Principal) -> Question:
 
 
 def sign_in_of(row: ToolCall, caller: Principal) -> str:
-    """Return the page where the caller signs in for a call; empty if it waits for no sign-in, or
-    for another person's.
-    """
+    """Return the caller's sign-in page for a call; empty if it waits for nothing of theirs."""
     if row.kind != ToolCall.Kind.SIGN_IN or row.sign_in is None:
         return ""
     return sign_in_page(row.sign_in.public_id) if row.sign_in.user == caller.user else ""

@@ -67,9 +67,7 @@ def account_of(row: ChannelAccount) -> Account:
 
 
 def account_named(channel: str, name: str) -> tuple[ChannelAccount, Account] | None:
-    """Return an enabled account, for a call of its platform; None also where its secrets cannot be
-    decrypted.
-    """
+    """Return an enabled account; None also where its secrets cannot be decrypted."""
     if not is_clean(name):  # PostgreSQL would refuse the question
         return None
     row = ChannelAccount.objects.filter(channel=channel, name=name, enabled=True).first()
@@ -130,9 +128,7 @@ async def send_block(channel: Channel, account: Account, delivery: Delivery) -> 
 
 
 async def send_file(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """Send a photo or a document; where the channel takes no files, the link of a stored one, or
-    a line of text.
-    """
+    """Send a photo or document; where the channel takes no files, its link or a line."""
     if delivery.external_message_id:
         return delivery.external_message_id
     found = await in_thread(outgoing, delivery)
@@ -194,9 +190,7 @@ async def answer_press(channel: Channel, account: Account, delivery: Delivery) -
 
 @asynccontextmanager
 async def kept(delivery: Delivery, limit: asyncio.Timeout) -> AsyncIterator[None]:
-    """Keep the lease of a file while it is sent in this block, and put off its time ``limit``: on a
-    slow line it takes minutes.
-    """
+    """Renew the lease while a file is sent in this block, and extend ``limit`` with it."""
     if delivery.payload.get("kind") not in FILES:
         yield
         return

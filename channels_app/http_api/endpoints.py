@@ -209,9 +209,7 @@ async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes
 
 
 def farewell(work: Work) -> bytes:
-    """Return the last event of a stream whose process is stopped: not a ``done``; the run goes
-    on.
-    """
+    """Return the last event of a stopped process's stream: no ``done``, as the run goes on."""
     name = work.run.public_id
     resume = f"/runs/{name}/events"
     return event_stream.sse(
@@ -299,9 +297,7 @@ def find(caller: Principal, public_id: str, sender: str = "") -> Work:
 
 
 def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
-    """Return whether an allowed ``sender`` is the user of a run: several senders may be one
-    user.
-    """
+    """Return whether an allowed ``sender`` is the user of a run."""
     named = permissions.Sender(account, account.sender_kind, sender)
     decision = permissions.decide(sender=named, now=timezone.now())
     if decision.user is None or decision.user.pk != run.user_id:

@@ -62,8 +62,7 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
 
 
 def replay(messages: list[InboundMessage]) -> None:
-    """Start runs for the held messages of an approved sender, in order ([A7]); the items of an
-    album are one message. Inside a transaction."""
+    """Start runs for the held messages of an approved sender ([A7]). Inside a transaction."""
     for _, items in groupby(messages, key=album_of):
         some = list(items)
         last = some[-1]

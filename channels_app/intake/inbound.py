@@ -249,9 +249,7 @@ def hide_codes(message: dict[str, Any]) -> None:
 def take_code(
     *, draft: Draft, command: slash_commands.Command, now: datetime
 ) -> tuple[Draft, slash_commands.Command]:
-    """Try the code of a sender who is not listed; return the message without it, and the command
-    with its answer.
-    """
+    """Try an unlisted sender's code; return the message without it, and the command's answer."""
     typed = type_code(draft=draft, code=command.argument, now=now)
     decisions.replay(typed.held)
     options = draft.options
@@ -262,8 +260,7 @@ def take_code(
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
-    """Return the receipt of an unknown sender's command; a refused code is answered with the
-    reason."""
+    """Return the receipt of an unknown sender's command, with the reason for refusing its code."""
     if command.in_response:
         return dataclasses.replace(held, said=command.said)
     answer_code(draft=draft, words="" if command.is_spent else command.said)
@@ -339,12 +336,10 @@ def accept(
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
-    A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
-    sender would get the notices of the person with the list. Raises RefusedError 404 for an
-    assistant or a model that they may not choose, 422 for a key that stands for another message,
-    413 if the files of the message do not fit into the sender's quota and 503 while the gateway is
-    busy: these two not for a message that waits for more (``debounce``), whose platform would
-    repeat it.
+    Not ``listed``: an open list admits the sender, and the last-used channel stays ([A4]): else
+    that sender would get the person's notices. Raises RefusedError 404 (an assistant or a model
+    that is not offered), 422 (the key of another message), 413 (the quota) and 503 (busy); the last
+    two not with ``debounce``, as a platform would repeat the message.
     """
     if draft.media and not debounce:
         check_quota(draft=draft, user=user)

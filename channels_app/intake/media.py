@@ -29,8 +29,7 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
 
 
 def waits(item: dict[str, Any]) -> bool:
-    """Return whether a medium is not described yet. Pictures in a data URL go to the model
-    itself."""
+    """Return whether a medium still has to be described; pictures in a data URL need not be."""
     if "text" in item:
         return False
     url = data_url(item)
@@ -65,7 +64,5 @@ def digest_of(url: str) -> str:
 
 
 def sent_files(**fields: Any) -> QuerySet[StoredFile]:
-    """Return the files with these fields that a person has sent, and that are there still: clients
-    repeat themselves.
-    """
+    """Return the stored files that a person sent, with these fields: clients repeat files."""
     return StoredFile.objects.filter(**fields, origin=storage.SENT, revoked_at=None, purged_at=None)

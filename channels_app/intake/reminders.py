@@ -39,9 +39,7 @@ def time_zone(user: User, wanted: str, *, now: datetime) -> str:
 
 
 def with_time(name: str, now: datetime) -> str:
-    """Return a time zone with the time there: a wrong one is seen at once. One that the admin has
-    stored need not exist.
-    """
+    """Return a time zone with its present time, if this machine knows the zone."""
     try:
         return f"{name} ({now.astimezone(rules.zone_named(name)):%H:%M})"
     except rules.RuleError:

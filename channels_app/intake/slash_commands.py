@@ -214,9 +214,7 @@ def new(asked: Asked) -> str:
 
 
 def stop(asked: Asked) -> str:
-    """``/stop``: stop the open runs, drop waiting messages, and send no more of an answer that is
-    written ([C9]).
-    """
+    """``/stop``: stop open runs, and drop waiting messages and undelivered answers ([C9])."""
     open_runs = Run.objects.filter(session=asked.session, state__in=Run.UNFINISHED).order_by("id")
     going = list(open_runs)
     for run in going:
@@ -274,8 +272,7 @@ def whoami(asked: Asked) -> str:
 
 
 def link(asked: Asked) -> str:
-    """``/link``: make a code for another channel. A typed code is settled when its message comes
-    in."""
+    """``/link``: make a code for another channel. A typed code was handled on receipt."""
     if asked.command.said:
         return asked.command.said
     if asked.command.argument:
@@ -338,8 +335,7 @@ def requests(asked: Asked) -> str:
 
 
 def decision(asked: Asked, choice: Choice) -> str:
-    """``/approve <id>``, ``/deny <id>``: for owners by a listed identity or a credential that
-    may."""
+    """``/approve <id>``, ``/deny <id>``: for owners whose credential may decide."""
     if asked.user.is_owner and not asked.of_decider:
         note_refusal(asked, "request.refused", asked.command.argument)
         return NO_SCOPE if asked.listed else gettext(NOT_OWNER)

@@ -111,9 +111,7 @@ def schema(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def read(name: str, given: dict[str, Any] | None) -> Arguments:
-    """Parse the arguments of a call. Raises LookupError for an unknown tool, ValueError naming the
-    invalid argument, without its content.
-    """
+    """Parse a call's arguments. Raises LookupError (tool) or ValueError (argument)."""
     if name not in TOOLS:
         raise LookupError("There is no such tool.")
     arguments, _, _ = TOOLS[name]

@@ -32,9 +32,7 @@ class Mcp(Endpoint):
     message_id: Any = None
 
     async def check_head(self) -> None:
-        """Check the Origin (the Host was checked before), then the key. Raises RefusedError 401,
-        403 or 429.
-        """
+        """Check the Origin, then the key. Raises RefusedError 401, 403 or 429."""
         origin = self.request.header("origin")
         if origin and origin not in allowed_origins():
             raise RefusedError(403, "This origin is not allowed.")

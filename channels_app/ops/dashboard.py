@@ -83,8 +83,7 @@ def dead_letters(_: HttpRequest) -> str:
 
 
 def last_week() -> dict[str, Any]:
-    """Return the failed answers of seven days, the tokens and their cost; ``cost`` is empty where
-    no price is known."""
+    """Return the last seven days: failed answers, tokens, and their cost if prices are known."""
     last = budgets.day_of(timezone.now())
     first = last - timedelta(days=WEEK_DAYS - 1)
     used = usage_reports.sums((), since=first, until=last).get((), Used())

@@ -108,9 +108,7 @@ def unkept(call: Callable[[], R]) -> R:
 
 
 def write_problem() -> str:
-    """Return why the database accepts no writes, or an empty string. At most one attempt in
-    PROBED_SECONDS: the endpoint is public.
-    """
+    """Return why the database accepts no writes, or "". Tried once in PROBED_SECONDS at most."""
     with _probing:
         known = probes.get("writes")
         if known is not None:

@@ -55,9 +55,7 @@ QUEUES: dict[str, tuple[Callable[[], datetime | None], str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A trouble that there is now. ``text`` says it in the active language; it is told when it has
-    been there for ``lasting``.
-    """
+    """A present trouble. The owner gets ``text`` once it has lasted for ``lasting``."""
 
     name: str
     text: Callable[[], str]
@@ -89,9 +87,7 @@ def is_of_gone_machine(row: Alert) -> bool:
 
 
 def over_text(name: str, *, now: datetime) -> str:
-    """Return the notice that a trouble is over; empty where there is nothing to tell: the key or
-    account has ended, or was removed.
-    """
+    """Return the notice that a trouble is over; empty if its key or account is gone, too."""
     kind, _, what = name.partition(":")
     if kind == DISK:
         return gettext("The disk of {machine} has enough space again.").format(machine=what)
@@ -118,9 +114,7 @@ def here() -> str:
 
 
 def of_disk(known: set[str]) -> Iterator[Trouble]:
-    """Yield the trouble of this machine's disk; one that is known lasts while the folder cannot be
-    looked at, as of a server that is away.
-    """
+    """Yield the trouble of this disk; a known one lasts while the folder cannot be examined."""
     name = f"{DISK}:{here()}"
     try:
         found = shutil.disk_usage(settings.GATEWAY_HOME)

@@ -67,9 +67,7 @@ def begin(row: Alert, trouble: Trouble, *, now: datetime) -> None:
 
 
 def end(row: Alert, *, now: datetime) -> None:
-    """Tell the owners that a trouble is over, if they were told of it; undelivered notices of it
-    are dropped.
-    """
+    """Notify the owners that a reported trouble is over; drop undelivered notices of it."""
     is_here = alert_checks.is_looked_at_here(row)
     if not (is_here or alert_checks.is_of_gone_machine(row)):
         return
@@ -130,6 +128,5 @@ async def check_certificate() -> None:
 
 
 def keep_certificate(ends_at: datetime) -> None:
-    """Store the end of the certificate."""
     with atomic_write():
         Installation.objects.filter(id=1).update(certificate_ends_at=ends_at)

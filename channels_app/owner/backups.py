@@ -90,9 +90,7 @@ TO_MAKE = Instances(
 
 
 def take(*, now: datetime) -> Backup | None:
-    """Take the oldest backup that is asked for, or whose worker is gone; None while there is none,
-    or another one is being made.
-    """
+    """Take the oldest requested or abandoned backup; None without one, or while one is made."""
     furthest = now + 2 * LEASE
     found = TO_MAKE.first(now=now, furthest=furthest)
     if found is None:

@@ -22,7 +22,6 @@ def look() -> None:
 
 
 def opened(row: ModelCircuit) -> str:
-    """Return the notice of an open circuit."""
     said = gettext(
         "The model {model} fails ({code}) and is not asked for a while; the next model of each "
         "assistant answers."
@@ -31,5 +30,4 @@ def opened(row: ModelCircuit) -> str:
 
 
 def closed(row: ModelCircuit) -> str:
-    """Return the notice of a circuit that is closed again."""
     return gettext("The model {model} answers again.").format(model=row.model)

@@ -36,9 +36,7 @@ def with_page(found: McpFinding) -> str:
 
 
 def text_of(found: McpFinding) -> str:
-    """Return a finding in the active language; in English if its server, or its tool, has got
-    another name meanwhile.
-    """
+    """Return a finding in the active language; in English if a name has changed meanwhile."""
     for sentence, part in ((pins.STOPPED, "reason"), (pins.CHANGED, "tool")):
         before, after = sentence.format(**{"server": found.server, part: SLOT}).split(SLOT)
         if found.text.startswith(before) and found.text.endswith(after):

@@ -261,9 +261,7 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
 
 
 def moved(*, account: ChannelAccount, chat: str, new_chat: str) -> None:
-    """Let all of a chat go on under its new id, and report that: first, as the old id shows
-    whether the chat is used.
-    """
+    """Move what belongs to a chat to its new id; report that first, while the old id is known."""
     trouble(account=account, chat=chat, trouble="migrated", words=f"now {new_chat}")
     outbox.moved(account_id=account.pk, chat=chat, new_chat=new_chat)
 

@@ -46,7 +46,6 @@ class Step:
 
     @property
     def title(self) -> str:
-        """Return the title that the owner reads."""
         return gettext(TITLES[self.name])
 
     @property
@@ -126,9 +125,7 @@ def environment_sets_model() -> bool:
 
 
 def answering(user: User) -> ModelInfo | None:
-    """Return the model that answers a person's new conversation in the web chat; None while there
-    is not even the embedded one.
-    """
+    """Return the model that answers a person's new web chat; None if there is no model."""
     known = catalogue.current()
     requester = assistants.requester_of(user, account_id=builtin_account("web").pk)
     chosen = assistants.choose(known, requester)
@@ -139,18 +136,14 @@ def answering(user: User) -> ModelInfo | None:
 
 
 def own_model() -> ModelInfo | None:
-    """Return the model at the head of the default assistant's chain, unless it is embedded or the
-    environment names none.
-    """
+    """Return the default assistant's first model, unless it is embedded or not set up."""
     known = catalogue.current()
     chain = known.chain_of(known.default)
     return chain[0] if chain and not is_placeholder(chain[0]) else None
 
 
 def is_placeholder(model: ModelInfo | LanguageModel) -> bool:
-    """Return whether a model is that of the environment while the environment sets none: the
-    embedded one, or nothing.
-    """
+    """Return whether a model is only the environment's default: the embedded one, or nothing."""
     return model.provider.from_environment and not environment_sets_model()
 
 

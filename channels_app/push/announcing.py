@@ -6,9 +6,7 @@ from core.models import Run
 
 
 def answered(run: Run, state: str) -> None:
-    """Announce the answer of a run in the web chat, unless its person stopped it. In the
-    transaction that ends the run.
-    """
+    """Announce a run's answer in the web chat, unless it was stopped. In its transaction."""
     if run.session.account.channel != WEB or state == Run.State.CANCELLED:
         return
     kind: push_messages.Kind = "reminder" if run.options.get("schedule") else "answer"

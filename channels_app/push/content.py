@@ -33,9 +33,7 @@ FILES_ONLY = gettext_noop("A file")
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A notification: ``url`` opens on a tap, ``actions`` are buttons (label, url); all are paths
-    of this gateway.
-    """
+    """A notification: ``url`` opens on a tap, ``actions`` are buttons (label, url); local paths."""
 
     title: str
     body: str

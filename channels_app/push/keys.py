@@ -17,9 +17,7 @@ NAME = "vapid"
 
 
 def private_key() -> ec.EllipticCurvePrivateKey:
-    """Return the private key, made if there is none. Raises DecryptError when the stored one cannot
-    be opened.
-    """
+    """Return the private key; make it if there is none. Raises DecryptError."""
     known = stored()
     if not known:
         with atomic_write():
@@ -52,9 +50,7 @@ def made() -> str:
 
 
 def public_key() -> str:
-    """Return the public key as browsers take it: an uncompressed point in base64url. Raises
-    DecryptError.
-    """
+    """Return the public key for browsers: an uncompressed point, base64url. Raises DecryptError."""
     point = (
         private_key()
         .public_key()

@@ -13,7 +13,5 @@ def key_of(user_id: int) -> str:
 
 
 def is_visible(user_id: int) -> bool:
-    """Return whether a page of the person is visible; False when the broker is away. May block for
-    a moment.
-    """
+    """Return whether the person has a visible page; False without the broker. May block briefly."""
     return pubsub.publish([{"keys": [key_of(user_id)], "kind": "visible"}]) > 0

@@ -56,9 +56,7 @@ def places() -> asyncio.Semaphore:
 
 
 async def send(message_id: int) -> float | None:
-    """Send a message if it is due and its person sees no page; return the seconds after which it
-    is to be looked at again, None for never.
-    """
+    """Send a due message unless its person sees a page; return the seconds until the next try."""
     async with places():
         wait = await in_thread(push_messages.due_in, message_id)
         if wait is None or wait > 0:

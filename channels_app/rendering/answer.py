@@ -19,9 +19,7 @@ HTTP_STATUS: dict[Status, int] = {"pending": 202, "completed": 200, "error": 502
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The complete output of a run: Markdown, media in order, its ending; `error` is one line,
-    `code` its kind where it is known.
-    """
+    """The output of a run: Markdown, media in order, `error` on one line with its `code`."""
 
     text: str
     media: list[MediaItem]

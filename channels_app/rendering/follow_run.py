@@ -47,9 +47,7 @@ async def follow(run: Run, *, with_lost: bool = False) -> AsyncGenerator[Message
 
 
 async def with_picture(event: MessageDict, user_id: int) -> MessageDict:
-    """Return ``event`` with a picture of the user's own files as a data URL: its address needs a
-    sign-in.
-    """
+    """Return ``event`` with the user's own picture as a data URL: its address needs a sign-in."""
     url = event["props"].get("url")
     if event["type"] != "image" or not isinstance(url, str) or not url.startswith("/files/"):
         return event

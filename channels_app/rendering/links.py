@@ -143,7 +143,6 @@ def citations(messages: Iterable[RetrievalMessage]) -> list[Citation]:
 
 
 def source_line(number: int, citation: Citation) -> str:
-    """Return one numbered source as Markdown."""
     title = escaped(citation.title)
     if not citation.url:
         return f"{number}. {title}"

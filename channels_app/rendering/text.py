@@ -59,7 +59,6 @@ SILENT = Rendering()
 
 
 def render(message: Message, *, links: Links, words: Wording) -> Rendering:
-    """Render one whole message."""
     match message:
         case UserInputMessage() | ThinkingMessage() | ToolCallMessage() | ActionMessage():
             return SILENT

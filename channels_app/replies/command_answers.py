@@ -13,12 +13,10 @@ PREFIX = "command:"
 
 
 def key_of(message_id: int) -> str:
-    """Return the key of the answer to a command."""
     return f"{PREFIX}{message_id}"
 
 
 def note_of(command: str) -> str:
-    """Return the note of the message with a command."""
     return f"command /{command}"
 
 
@@ -35,9 +33,7 @@ def waiting(session_id: int) -> QuerySet[Delivery]:
 
 
 def leave_out_same(message: InboundMessage, text: str, *, session_id: int) -> None:
-    """Leave out the answer to the command before ``message`` if that was the same one, with the
-    same answer. Inside a transaction.
-    """
+    """Remove the pending answer to the same command, if it is the same. Inside a transaction."""
     before = waiting(session_id).order_by("-id").first()
     if before is None or before.payload.get("text") != text:
         return
@@ -47,9 +43,7 @@ def leave_out_same(message: InboundMessage, text: str, *, session_id: int) -> No
 
 
 def leave_out_stopping(run: Run) -> None:
-    """Leave out the answers to ``/stop`` where the end of the stopped answer says it. Inside a
-    transaction.
-    """
+    """Remove pending answers to ``/stop`` when the stopped answer says it. Inside a transaction."""
     route = run.route
     place = place_of(account_id=route["account"], chat=route["chat"], thread=route["thread"])
     answers = waiting(run.session_id).filter(conversation=place, created_at__gte=run.created_at)

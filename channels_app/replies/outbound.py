@@ -81,11 +81,11 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
             put_block(run=run, index=len(partial_answer(run)), payload=UNRENDERED)
         return
     if isinstance(channel.outbound, AnswersWhole) and not answers_no_request(run):
-        block = channel.outbound.render_answer(whole(run, outcome))
+        block = channel.outbound.render_answer(whole_answer(run, outcome))
         if block is not None:
             put_block(run=run, index=0, payload=block)
         return
-    payloads = render_answer(channel, run, spoken(run, outcome))
+    payloads = render_answer(channel, run, final_text(run, outcome))
     final = 0
     if Capability.EDIT not in channel.capabilities:
         said = partial_answer(run)
@@ -126,9 +126,7 @@ def render_answer(channel: Channel, run: Run, text: str) -> list[Block]:
 
 
 def answers_no_request(run: Run) -> bool:
-    """Return whether a run answers no request: it carries out a schedule, or goes on after a pause
-    whose request has its answer.
-    """
+    """Return whether a run answers no request: a schedule, or the run after a pause."""
     return bool(run.options.get("schedule") or run.options.get("continues"))
 
 
@@ -153,13 +151,13 @@ def stop_rest(session: ChatSession) -> int:
     return count
 
 
-def whole(run: Run, outcome: Outcome) -> WholeAnswer:
+def whole_answer(run: Run, outcome: Outcome) -> WholeAnswer:
     """Return an answer as one block, for channels that answer whole."""
     names = [f"📎 {escaped(str(each.get('name', '')))}" for each in outcome.files]
     return WholeAnswer(
         request=run.route["reply_to"],
         session=run.session.public_id,
-        text="\n".join([spoken(run, outcome), *names]),
+        text="\n".join([final_text(run, outcome), *names]),
         error=outcome.error,
         images=outcome.images,
         options=run.options,
@@ -201,7 +199,7 @@ def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
     return block
 
 
-def spoken(run: Run, outcome: Outcome) -> str:
+def final_text(run: Run, outcome: Outcome) -> str:
     """Return the final text as Markdown, never empty ([C9]: a stop is marked)."""
     words = wording(run.user.language)
     parts = [outcome.text]
@@ -433,7 +431,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
     """Record a failure and the state of its chat; return the seconds until the next try."""
     words, may_have_arrived = str(error), False
     if error.trouble == "auth":
-        logger.warning("%s is held: %s", described(delivery), words)
+        logger.warning("%s is held: %s", log_name(delivery), words)
         outbox.hold(delivery=delivery, error=words)
         report_trouble(delivery, error, chat="")
         return None
@@ -454,10 +452,10 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
             retry_after=error.retry_after,
         )
     if seconds is None:
-        logger.warning("%s was given up: %s", described(delivery), words)
+        logger.warning("%s was given up: %s", log_name(delivery), words)
     else:
         seconds = seconds if error.retry_after is not None else jitter(seconds)
-        logger.warning("%s failed, again in %.0f s: %s", described(delivery), seconds, words)
+        logger.warning("%s failed, again in %.0f s: %s", log_name(delivery), seconds, words)
     if error.trouble and not error.is_of_message:
         report_trouble(delivery, error, chat=delivery.target["chat"])
     elif seconds is None:
@@ -470,7 +468,7 @@ def report_trouble(delivery: Delivery, error: ChannelError, *, chat: str) -> Non
     notices.trouble(account=delivery.account, chat=chat, trouble=error.trouble, words=str(error))
 
 
-def described(delivery: Delivery) -> str:
+def log_name(delivery: Delivery) -> str:
     """Return a description of a delivery for the log: its account, user and run."""
     run = delivery.run
     session = delivery.session
@@ -492,10 +490,8 @@ def last_known(delivery: Delivery) -> int | None:
 
 
 def use_ordinary_form(*, delivery: Delivery, error: ChannelError) -> None:
-    """Replace a claimed rich block by the messages that it stands for ([C13]); files that wait
-    behind it move back.
-    """
-    logger.warning("%s is sent in the ordinary form: %s", described(delivery), error)
+    """Replace a claimed rich block by ordinary messages ([C13]); later files move back."""
+    logger.warning("%s is sent in the ordinary form: %s", log_name(delivery), error)
     block = dict(delivery.payload)
     more = block.pop("more", [])
     block.pop("rich", None)
@@ -507,7 +503,7 @@ def use_link(*, delivery: Delivery, error: ChannelError) -> bool:
     text = sending.link_text(delivery)
     if not text:
         return False
-    logger.warning("%s is sent as a link: %s", described(delivery), error)
+    logger.warning("%s is sent as a link: %s", log_name(delivery), error)
     send_instead(delivery, {"text": text}, [])
     return True
 

@@ -100,9 +100,7 @@ class Live:
         self._news.set()
 
     def heard(self, message: Message) -> None:
-        """Process a message of the run: a progress line replaces the last one, a text removes
-        it.
-        """
+        """Note a message of the run: progress replaces the last progress, a text removes it."""
         line = self.progress_of(message)
         if line or message.type == "text":
             self.progress = line
@@ -232,9 +230,7 @@ class Live:
         return is_taken
 
     async def _has_turn(self, chat: str, *, kind: Kind = "message") -> bool:
-        """Wait until the rate limit allows a call; return whether it does soon, and the run has not
-        ended.
-        """
+        """Wait for the rate limit; return False if that takes too long, or the run ends first."""
         seconds = pacer().reserve(
             account_id=self.run.session.account_id,
             chat=chat,

@@ -117,8 +117,7 @@ async def refresh(session_id: int) -> None:
 
 
 def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
-    """Return the changes due in each of these sessions. Reactions to add are recorded before they
-    are added."""
+    """Return the changes due in each session. Reactions are recorded before they are added."""
     due: dict[int | None, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
     for row in TO_MARK.all(sessions=session_ids):
         due[row.session_id].append(row)
@@ -160,16 +159,16 @@ async def apply(mark: Mark) -> None:
         logger.info("a reaction could not be changed: %s", error)
         if not (isinstance(error, ChannelError) and error.permanent):
             return  # it stays marked as shown: the sweeper removes it later
-        await in_shared_transaction(partial(cleared, mark.id))
+        await in_shared_transaction(partial(record_cleared, mark.id))
         return
     if not mark.show:
-        await in_shared_transaction(partial(cleared, mark.id))
+        await in_shared_transaction(partial(record_cleared, mark.id))
     elif await in_shared_call(were_answered, mark.id):
         # The run ended while the reaction was on its way, and was cleared before it was there.
         await apply(replace(mark, show=False))
 
 
-def cleared(message_id: int) -> None:
+def record_cleared(message_id: int) -> None:
     """Record that a message has no reaction any more."""
     with atomic_write_statement():
         CLEARED(id=message_id)

@@ -28,9 +28,7 @@ LONGEST = 3900
 
 
 def under(block: Block, run: Run, language: str) -> Block:
-    """Return a message with the buttons of the reminder that a run showed (at most 64 bytes of
-    data each).
-    """
+    """Return a message with the buttons of a run's reminder (at most 64 bytes of data each)."""
     row = [
         {"text": phrases.in_language(label, language), "data": f"{PREFIX}:{name}:{run.public_id}"}
         for name, label in LABELS.items()
@@ -66,9 +64,7 @@ def press(*, user: User, choice: str, run_id: str, now: datetime) -> str:
 
 
 def carry_out(occurrence: Occurrence, choice: str, language: str, *, now: datetime) -> str:
-    """Acknowledge or snooze an occurrence; return the outcome as a line, empty if its schedule was
-    paused or deleted.
-    """
+    """Acknowledge or snooze an occurrence; return a line, empty if its schedule is inactive."""
     if choice == DONE:
         occurrences.acknowledge(occurrence)
         return f"✓ {phrases.in_language(LABELS[DONE], language)}"

@@ -110,9 +110,7 @@ def with_all() -> QuerySet[Occurrence]:
 
 
 def take_all(rows: Sequence[Occurrence], *, now: datetime) -> None:
-    """Take care of locked occurrences. Those of one schedule may change each other: a third failure
-    withdraws what waits.
-    """
+    """Handle locked occurrences in order: a third failure withdraws the waiting ones."""
     taken: set[int] = set()
     rest = []
     for group in missed.groups(rows, now=now):
@@ -310,9 +308,7 @@ def carry_out(schedule: Schedule, place: Place, lines: Sequence[str]) -> Run:
 
 
 def chosen_for(schedule: Schedule, session: ChatSession) -> assistants.Choice:
-    """Return what answers a prompt: the assistant with which it was made while the person may
-    choose it, else that of the conversation.
-    """
+    """Return what answers a prompt: its assistant if still allowed, else the conversation's."""
     known = catalogue.current()
     requester = assistants.requester_in(session, key_id=schedule.via_key)
     wanted = schedule.assistant_id or session.assistant_id
@@ -383,9 +379,7 @@ def put_off(occurrence_id: int, *, now: datetime) -> None:
 
 
 def give_up(occurrence: Occurrence, *, now: datetime) -> None:
-    """End an occurrence that cannot be fired. A schedule whose next time cannot be found either is
-    paused.
-    """
+    """End an occurrence that cannot be fired; pause its schedule if it has no next time."""
     schedule, reason = occurrence.schedule, "Something went wrong in the gateway."
     Occurrence.objects.filter(pk=occurrence.pk).update(
         state=Occurrence.State.FAILED, look_at=None, note=reason
@@ -404,9 +398,7 @@ def give_up(occurrence: Occurrence, *, now: datetime) -> None:
 def tell_paused(
     schedule: Schedule, sentence: str, reason: str, *, besides: ChatSession | None = None
 ) -> None:
-    """Tell the person that a schedule is paused, and why. ``besides``: a chat that takes no
-    messages.
-    """
+    """Tell the person why a schedule is paused. ``besides``: a chat that takes no messages."""
     language = language_of(schedule)
     why = one_line(reason_in(language, reason), 200)
     tell(schedule, f"⏸ {sentence_about(schedule, sentence)}\n\n{why}", besides=besides)

@@ -81,9 +81,7 @@ def fitting(rows: list[Schedule], user: User) -> list[str]:
 
 
 def line_of(schedule: Schedule, user: User) -> str:
-    """Return a schedule with its next time or why it has none, and how it repeats; and its time
-    zone if that is not the person's.
-    """
+    """Return a schedule's next time, or why it has none, its rule, and another time zone."""
     language = language_of(user)
     if schedule.next_at is not None:
         when = dates.in_words(schedule.next_at, rules.stored_zone(schedule.time_zone), language)
@@ -107,9 +105,7 @@ def head_of(schedule: Schedule) -> str:
 def obey(
     user: User, session: ChatSession, argument: str, *, now: datetime
 ) -> tuple[str, list[Schedule]]:
-    """Carry out `/reminders`, with an argument such as “pause 2”; return the answer, and the
-    schedules in the order of their numbers.
-    """
+    """Carry out ``/reminders`` with an argument; return the answer and the numbered schedules."""
     rows, language = listed(user, session), language_of(user)
     if not argument:
         return text_of(rows, user), rows
@@ -168,9 +164,7 @@ def numbered(text: str) -> dict[int, str]:
 
 
 def buttons_for(rows: list[Schedule], user: User, *, message_id: int) -> list[list[dict[str, str]]]:
-    """Return a row of buttons for each schedule; their data (at most 64 bytes) name the message
-    whose answer the list is.
-    """
+    """Return a row of buttons for each schedule; their data (64 bytes at most) name the message."""
     if len(rows) > MOST_ROWS:
         return []
     shown = rows[: len(fitting(rows, user))]

@@ -65,9 +65,7 @@ def groups(rows: Sequence[Occurrence], *, now: datetime) -> Iterable[list[Occurr
 
 
 def line(occurrence: Occurrence, *, now: datetime) -> str:
-    """Return the sentence that an occurrence comes late, with its time, in English; empty for one
-    that comes in time.
-    """
+    """Return the English sentence for a late occurrence, with its time; empty for one in time."""
     time, is_today = due_time(occurrence, now=now)
     if is_late(occurrence, now=now):
         return (MISSED if is_today else MISSED_ON).format(time)
@@ -89,9 +87,7 @@ def listed(rows: Sequence[Occurrence], *, now: datetime, language: str, names: b
 
 
 def due_time(occurrence: Occurrence, *, now: datetime) -> tuple[str, bool]:
-    """Return when an occurrence was due, in the time zone of its schedule: the time alone if that
-    was today; and whether it was.
-    """
+    """Return when an occurrence was due in its time zone, and whether that was today."""
     zone = rules.stored_zone(occurrence.schedule.time_zone)
     due, here = occurrence.nominal_at.astimezone(zone), now.astimezone(zone)
     is_today = due.date() == here.date()

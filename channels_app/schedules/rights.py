@@ -22,9 +22,7 @@ NO_GRANT = gettext_noop(
 
 
 def grant_of(run: Run, *, of: Schedule | None = None) -> Grant:
-    """Return the grant by which the person of a run may make schedules. Raises RuleError, also
-    where the grant by which ``of`` was made has ended.
-    """
+    """Return the grant by which a run may make schedules, or change ``of``. Raises RuleError."""
     now = timezone.now()
     grant = schedule_grants.of_run(run, is_group=is_group(run.session))
     check(session=run.session, grant=grant, now=now)

@@ -65,9 +65,7 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
 
 
 def whole(message: TelegramMessage, text: str) -> str:
-    """Return the text of a message behind the line for what is no text: a caption does not hide
-    that its media are not supported.
-    """
+    """Return a message's text after the line for its unsupported parts."""
     return "\n".join(each for each in (message.line, text) if each)
 
 

@@ -25,17 +25,13 @@ NEAR = 50
 
 
 def lock(row: ChannelAccount, message: updates.TelegramMessage) -> None:
-    """Lock the album of a message until the end of the transaction: several processes may get items
-    of it at once.
-    """
+    """Lock a message's album until the transaction ends: several processes may get its items."""
     name = f"{row.pk}:{message.chat}:{message.sender.id}:{message.album}"
     lock_until_commit(LOCKS + zlib.crc32(name.encode()))
 
 
 def is_addressed(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
-    """Return whether a message is of an album of which an item is in the inbox, as when its
-    caption addressed the bot.
-    """
+    """Return whether an item of the message's album is in the inbox already."""
     return bool(message.album) and items_of(row, message).exclude(state=IGNORED).exists()
 
 

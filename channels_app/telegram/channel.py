@@ -125,9 +125,7 @@ def menu(language: str) -> list[dict[str, str]]:
 
 
 async def set_menus(account: Account) -> None:
-    """Set the menu of commands in each language. Without it a bot works as well: Telegram limits
-    how often it is set.
-    """
+    """Set the menu of commands in each language, if Telegram's limit allows it."""
     try:
         async with asyncio.timeout(MENU_SECONDS):
             for language, _ in settings.LANGUAGES:
@@ -142,9 +140,7 @@ class TelegramGateway:
     """Receives updates: by webhook or long polling."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Set the webhook, or remove it for polling, and then the menu of commands; pending updates
-        are kept.
-        """
+        """Set or remove the webhook, then set the menu of commands; pending updates are kept."""
         if mode_of(account) == "polling":
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
         else:

@@ -62,9 +62,7 @@ class TelegramOutbound:
         return await self._send(account, target, block)
 
     def takes_rich(self, account: Account) -> bool:
-        """Return whether the account's setting is ``rich``, unless its Bot API has no such
-        messages.
-        """
+        """Return whether the account wants rich messages and its Bot API has them."""
         is_wanted = account.config.get("answers") == "rich"
         return is_wanted and without_rich.get(with_server(account)) is None
 
@@ -109,9 +107,7 @@ class TelegramOutbound:
             return await without_refused_markup(edit, block)
 
     def takes_drafts(self, account: Account, chat: str) -> bool:
-        """Return whether the account shows drafts: in private chats, unless its setting is to edit,
-        or its Bot API refused one.
-        """
+        """Return whether drafts are shown: in private chats, by the setting, if the Bot API can."""
         is_wanted = account.config.get("growing") != "edits" and not chat.startswith("-")
         return is_wanted and without_drafts.get(with_server(account)) is None
 
@@ -350,9 +346,7 @@ def refused_form(account: Account, block: Block) -> Iterator[None]:
 
 
 def content_of(block: Block) -> dict[str, Any]:
-    """Return the parameters of ``sendMessage``, ``sendRichMessage`` and ``editMessageText`` that
-    show a block.
-    """
+    """Return the parameters of the Bot API that show a block."""
     if "rich" in block:
         return {"rich_message": {"blocks": block["rich"]}, "reply_markup": markup_of(block)}
     return {

@@ -133,9 +133,7 @@ def take_or_keep(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) ->
 
 
 def needs_name(value: object) -> bool:
-    """Return whether the bot's name matters: messages of groups may address others, and a command
-    may have the name behind it.
-    """
+    """Return whether the bot's name matters: in groups, and in commands with a name."""
     if not isinstance(value, dict):
         return False
     message = value.get("message") or value.get("edited_message")
@@ -271,9 +269,7 @@ def with_answer_to_others(
 
 
 def is_last_answer(session: ChatSession, message_id: str) -> bool:
-    """Return whether a message of the bot is the last answer of the present conversation; one to a
-    command is none.
-    """
+    """Return whether a message of the bot is the last answer of the conversation."""
     said = Message.objects.filter(session=session, role="assistant", id__gt=session.history_from)
     last = said.select_related("run__session").order_by("-id").first()
     if last is None or last.run is None or last.run.history_from != session.history_from:
@@ -298,9 +294,7 @@ def stops_own_answer(
 
 
 def own_session(row: ChannelAccount, message: updates.TelegramMessage) -> ChatSession | None:
-    """Return the sender's own conversation where a message of a group was written, if they may
-    write to the bot there.
-    """
+    """Return the sender's own conversation in a group, if they may write to the bot there."""
     sender = permissions.Sender(row, "im", str(message.sender.id), group=str(message.chat))
     user = permissions.decide(sender=sender, now=timezone.now()).user
     if user is None:
@@ -316,9 +310,7 @@ def own_session(row: ChannelAccount, message: updates.TelegramMessage) -> ChatSe
 
 
 def quoted_media(row: ChannelAccount, message: updates.TelegramMessage) -> list[dict[str, Any]]:
-    """Return the files of the message that is quoted. Every item of an album quotes it: the first
-    one has them.
-    """
+    """Return the files of the quoted message. Only the first item of an album counts."""
     quoted = message.quoted
     if quoted is None or not quoted.media or albums.is_addressed(row, message):
         return []

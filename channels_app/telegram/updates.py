@@ -87,7 +87,6 @@ class Quoted:
 
     @property
     def name(self) -> str:
-        """Return the name of the sender."""
         return self.sender.name if self.sender is not None else UNNAMED
 
     def items(self) -> list[dict[str, Any]]:
@@ -333,9 +332,7 @@ def letters(text: Any, levels: int) -> str:
 
 
 def line_of(message: Json) -> str:
-    """Return a sticker, place, contact, poll, die or checklist as text, also what is not
-    supported; else an empty one.
-    """
+    """Return a sticker, place, contact, … as text, also when it is not supported; else ""."""
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
         return f"[Sticker {string(emoji, 'emoji')}]" if emoji else "[Sticker]"
@@ -552,9 +549,7 @@ def sequence(value: object, name: str) -> list[Any]:
 
 
 def string(value: object, name: str, *, exact: bool = False) -> str:
-    """Return ``value`` as a text that a database holds; ``exact``: with every character, as
-    entities count them. Raises UnparsableError.
-    """
+    """Return ``value`` as storable text; ``exact``: all characters. Raises UnparsableError."""
     if not isinstance(value, str):
         raise UnparsableError(f"{name} is no text")
     return value if exact or value.isprintable() else clean(value)

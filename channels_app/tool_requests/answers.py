@@ -24,7 +24,7 @@ def put_elsewhere(run: Run, outcome: Outcome) -> None:
         return
     for target in notice_targets.of(run.user)[:1]:
         note = phrases.in_language(note_of(account), languages.of_request(run.text))
-        blocks = target.channel.outbound.render(f"_{note}_\n\n{outbound.spoken(run, outcome)}")
+        blocks = target.channel.outbound.render(f"_{note}_\n\n{outbound.final_text(run, outcome)}")
         blocks = outbound.with_attachments(target.channel, blocks, outcome)
         for index, block in enumerate(blocks):
             key = f"run:{run.id}:elsewhere:{index}"

@@ -151,7 +151,6 @@ def may_last(row: ToolCall) -> bool:
 
 
 def label_of(row: ToolCall, choice: str) -> str:
-    """Return the label of a choice."""
     return OF_SIGN_IN[choice] if row.kind == ToolCall.Kind.SIGN_IN else LABELS[choice]
 
 
@@ -166,9 +165,7 @@ def page_of(row: ToolCall) -> str:
 
 
 def text_of(row: ToolCall, language: str) -> str:
-    """Return the question: the tool, who asks and where, the arguments and the cost. Foreign text
-    is cut, and each value on one line.
-    """
+    """Return the question: tool, person, place, arguments and cost; foreign text is cut."""
     if row.kind == ToolCall.Kind.SIGN_IN:
         server = str(row.sign_in.server) if row.sign_in is not None else row.tool
         line = phrases.in_language(SIGN_IN.format(f"“{server}”"), language)

@@ -111,7 +111,7 @@ def decide(
         if outcome is not None:
             return Decision(outcome, row)
         if choice == "deny":
-            for each in [row, *others_of(row)]:
+            for each in [row, *end_sign_in(row)]:
                 tool_calls.deny(call=each, by=by.pk)
                 show(each)
         else:
@@ -129,10 +129,8 @@ def known_choice(word: str) -> Choice | None:
     return next((each for each in CHOICES if each == word), None)
 
 
-def others_of(row: ToolCall) -> list[ToolCall]:
-    """Return the other calls of its run that wait for the same sign-in, and end that. Inside a
-    transaction that has the call locked.
-    """
+def end_sign_in(row: ToolCall) -> list[ToolCall]:
+    """End a call's sign-in; return the run's other calls that waited for it. In a transaction."""
     if row.sign_in is None:
         return []
     sign_ins.end(row.sign_in)
@@ -167,9 +165,7 @@ def judged(row: ToolCall, *, digest: str, by: User, now: datetime) -> Outcome | 
 
 
 def may_decide(row: ToolCall, user: User) -> bool:
-    """Return whether a person may answer a question: an owner, or, for their own yes, the one who
-    was asked.
-    """
+    """Return whether a person may answer: an owner, or for their own call, the person asked."""
     if not user.is_active:
         return False
     return row.asked_of_id == user.pk if row.of_person else user.is_owner

@@ -156,9 +156,7 @@ def finish(
 
 
 def exchanged(work: Coroutine[Any, Any, Tokens], row: McpSignIn, *, client: str) -> Tokens:
-    """Return the tokens of an exchange; a client that is unknown by now is forgotten. Raises
-    McpError.
-    """
+    """Return the tokens of an exchange; forget a client that is unknown. Raises McpError."""
     try:
         return waited_for(work, row.server)
     except GrantEndedError as refused:
@@ -224,9 +222,7 @@ def waiting_for(row: McpSignIn) -> list[ToolCall]:
 
 
 def go_on(calls: list[ToolCall], *, by: User, now: datetime) -> None:
-    """Allow calls that waited for a sign-in, each if its person is still let in. Inside a
-    transaction that has them locked.
-    """
+    """Allow locked calls that waited for a sign-in, if their persons still may speak."""
     for call in calls:
         if call.state != ToolCall.State.WAITING or deciding.is_over(call, now):
             continue
@@ -271,9 +267,7 @@ def record(connection: McpConnection, *, by: User, action: str, now: datetime) -
 
 
 def waited_for(work: Coroutine[Any, Any, T], server: McpServer) -> T:
-    """Return the result of a step of the flow; the owners are told when a server was stopped.
-    Raises McpError.
-    """
+    """Return a step's result; notify the owners of a stopped server. Raises McpError."""
     try:
         return asyncio.run(work)
     except McpError as error:

@@ -33,9 +33,7 @@ def has_secret_in_address(scope: Mapping[str, Any]) -> bool:
 
 
 def is_page_of_another(scope: Mapping[str, Any], user_id: int) -> bool:
-    """Return whether the address names a person (``?person=``) who is not this one: a page that was
-    opened before somebody else signed in.
-    """
+    """Return whether a page was opened by another person (``?person=``) in this browser."""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
     return any(each != str(user_id) for each in query.get("person", []))
 
@@ -74,9 +72,7 @@ def by_keys(asked: list[tuple[str, str]]) -> list[Principal | Exception]:
 
 
 def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
-    """Return the credentials of these principals that are no longer valid ([A9]); checked after
-    revocations.
-    """
+    """Return which of these principals' credentials are no longer valid ([A9])."""
     numbers = {each.key_id for each in principals if not each.session_key}
     usable = ApiKey.usable_of(numbers, timezone.now())
     return {

@@ -46,9 +46,7 @@ def seen_by(principal: Principal | None) -> frozenset[str]:
 
 
 def counts(seen: frozenset[str]) -> tuple[dict[str, Any], int]:
-    """Return the frame with the number of pending requests and of waiting calls, and the newest
-    call (0 for none).
-    """
+    """Return the frame with both numbers, and the newest waiting call (0 for none)."""
     found: dict[str, Any] = {"type": "waiting"}
     newest = 0
     if REQUESTS in seen:
@@ -77,9 +75,7 @@ def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
 
 
 def call_frames(after: int) -> list[dict[str, Any]]:
-    """Return the frames of waiting calls that are newer than the one with this key; the latest
-    few.
-    """
+    """Return the frames of waiting calls newer than this key; the latest few."""
     rows = waiting_calls.for_owners().filter(pk__gt=after).order_by("-pk")[:SHOWN_AT_ONCE]
     return [
         {

@@ -160,9 +160,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.end(BROKEN)
 
     async def connect(self) -> None:
-        """Accept a socket of an allowed origin: signed in by its cookie, or with a time limit for a
-        key.
-        """
+        """Accept a socket of an allowed origin: with a cookie, or with a time limit for a key."""
         headers = access.headers_of(self.scope)
         origin, host = headers.get("origin"), headers.get("host", "")
         if access.has_secret_in_address(self.scope):
@@ -223,9 +221,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.principal = principal
 
     async def disconnect(self, code: int) -> None:
-        """Stop all tasks of this socket. May be called again: they are cancelled once, as what they
-        clean up may take a moment.
-        """
+        """Stop this socket's tasks. Safe to call again: they are cancelled once."""
         for task in self.tasks:
             task.cancel()
         self.tasks.clear()
@@ -376,9 +372,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         await self.tell(refused)
 
     def note_visible(self, *, visible: bool) -> None:
-        """Note whether the page is visible; while it is, and for VISIBLE_SECONDS after it said so,
-        its person gets no Web Push.
-        """
+        """Note whether the page is visible: for VISIBLE_SECONDS, its person gets no Web Push."""
         self.visible = visible
         if self.unseen is not None:
             self.unseen.cancel()
@@ -593,9 +587,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.look_after(run_id)
 
     async def look_after(self, run_id: str) -> None:
-        """Send the log's new events of a followed run; stop following a run whose chat was
-        deleted.
-        """
+        """Send a followed run's new events; stop following when its chat was deleted."""
         try:
             session = await in_thread(operations.session_of, user_id=self.person(), run_id=run_id)
         except RefusedError:

@@ -18,9 +18,7 @@ Address = Callable[[str], str]
 
 
 def as_markdown(*, session: ChatSession, address: Address) -> str:
-    """Return for each message a heading with its time in UTC, then its text unchanged; an answer
-    follows its question, as on the page.
-    """
+    """Return messages under headings with their UTC times; answers follow their questions."""
     rows = chain(*in_turns(session.messages.filter(role__in=HEADINGS).order_by("id")))
     title = f"# {session.title or gettext('Chat')}\n"
     return "\n".join([title, *(written(row, address) for row in rows)])

@@ -92,9 +92,7 @@ class Upload(Endpoint):
                 raise RefusedError(507, storage.NOT_STORED) from error
 
     async def http_request(self, message: Scope) -> None:
-        """Keep a part of the file; answer after the last one. Raises RefusedError 400 and 413, and
-        NotStoredError.
-        """
+        """Store a part; answer after the last. Raises RefusedError 400, 413, NotStoredError."""
         await asyncio.to_thread(storage.append, self.path, message.get("body", b""))
         if message.get("more_body"):
             return
@@ -120,9 +118,7 @@ def language_of(request: Request) -> str:
 
 
 def received(path: Path, user: User, name: str) -> StoredFile:
-    """Return the stored file. Raises RefusedError 413 when the quota is exhausted, and
-    NotStoredError.
-    """
+    """Return the stored file. Raises RefusedError 413 (quota), and NotStoredError."""
     with quota.needed():
         return storage.receive(path=path, user=user, name=name)
 
@@ -240,9 +236,7 @@ class Out(FileEndpoint):
 
 
 def own_behind(request: Request) -> StoredFile | None:
-    """Return the file that a link names, valid or not, for its own person who is signed in: the
-    pictures and links of old answers stay.
-    """
+    """Return the person's own file that a link names, valid or not: old answers keep theirs."""
     name = storage.named_by(f"/files/out?token={request.query('token')}")
     with suppress(RefusedError):
         return own_file(authenticated_user(request, writes=False), name)

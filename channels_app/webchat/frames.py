@@ -214,9 +214,7 @@ def row_id(value: dict[str, Any], name: str) -> int:
 
 
 def files(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Parse ``files``: base64 data URLs or ids of uploaded files, each bare or as ``{"url" | "id",
-    "name"?}``. Raises RefusedError.
-    """
+    """Parse ``files``: data URLs, ids, or ``{"url" | "id", "name"?}``. Raises RefusedError."""
     given = value.get("files") or []
     most = settings.MAX_ATTACHMENTS
     if not isinstance(given, list) or len(given) > most:

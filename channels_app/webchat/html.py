@@ -247,9 +247,7 @@ def _rewrite(state: StateCore) -> None:
 
 
 def _inline(children: Sequence[Token]) -> Iterator[Token]:
-    """Turn images into links, and links that lead nowhere into text; add the real host after a link
-    that names another address.
-    """
+    """Replace images by links and unsafe links by text; add the host to misleading links."""
     href, text, bare = "", "", False
     for token in children:
         if token.type == "image":

@@ -113,9 +113,7 @@ def service_worker(request: HttpRequest) -> HttpResponse:
 
 @cache
 def script(language: str) -> str:
-    """Return the text of the service worker for pages in a language. Its version changes with
-    every file it caches.
-    """
+    """Return the service worker; its version changes with every file that it caches."""
     source = (views.SCRIPTS / "service-worker.js").read_text(encoding="utf-8")
     digest = sha256(source.encode())
     with spoken(language):

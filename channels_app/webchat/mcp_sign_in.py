@@ -105,9 +105,7 @@ def start(request: HttpRequest, row: McpSignIn, *, by: User) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET"])  # a HEAD would use up the code
 def callback(request: HttpRequest, server: str) -> HttpResponse:
-    """End a sign-in: the authorization server of ``server`` (its short name) has sent the browser
-    back with a code.
-    """
+    """End a sign-in: the authorization server has sent the browser back with a code."""
     given = {
         name: request.GET.get(name, "")[:LONGEST] for name in ("state", "code", "iss", "error")
     }

@@ -74,9 +74,7 @@ def count(frame: frames.Say, principal: Principal) -> None:
 
 
 def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:
-    """Store a user's message, with their rights as they are now: a socket lives longer. Raises
-    RefusedError 401 when the user has been deactivated.
-    """
+    """Store a user's message, with their present rights. Raises RefusedError 401 if deactivated."""
     found = User.objects.filter(id=user.id, is_active=True).first()
     if found is None:
         raise DeniedError
@@ -122,9 +120,7 @@ def begin_chat(user: User, draft: Draft, wanted: Picked) -> ChatSession | None:
 
 
 def may_decide(key_id: int) -> bool:
-    """Return whether an owner's credential may decide unknown requests: a web session (no key) may,
-    an API key needs the scope ([A10]).
-    """
+    """Return whether a credential decides unknown requests: a session, or a key's scope ([A10])."""
     if not key_id:
         return True
     scopes = ApiKey.objects.filter(pk=key_id).values_list("scopes", flat=True).first()

@@ -94,7 +94,6 @@ def usage(request: HttpRequest) -> Json:
 
 
 def sum_of(used: usage_reports.Used) -> Json:
-    """Return a sum of calls."""
     return {
         "tokens": used.tokens,
         "calls": used.calls,
@@ -104,7 +103,6 @@ def sum_of(used: usage_reports.Used) -> Json:
 
 
 def left_of(each: usage_reports.Left) -> Json:
-    """Return what is left of a budget."""
     budget, spent, free_at = each
     return {
         "name": budget_words.named(budget),

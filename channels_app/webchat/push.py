@@ -105,9 +105,7 @@ def subscribe(request: HttpRequest) -> Json:
 @require_GET
 @for_signed_in
 def browsers(request: HttpRequest) -> Json:
-    """Return the person's browsers with notifications, and a form token for the service worker,
-    which has no page.
-    """
+    """Return the person's browsers with notifications, and a form token for the service worker."""
     here = request.session.session_key
     rows = [
         {

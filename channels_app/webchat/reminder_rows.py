@@ -203,7 +203,6 @@ def at(said: str, moment: datetime, occurrence: Occurrence, zone: ZoneInfo) -> s
 
 
 def language() -> str:
-    """Return the language of the page."""
     return get_language() or ""
 
 

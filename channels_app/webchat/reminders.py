@@ -74,9 +74,7 @@ def page(request: HttpRequest) -> HttpResponse:
 def list_page(
     request: HttpRequest, *, problem: str = "", beside: str = "", zone: str | None = None
 ) -> HttpResponse:
-    """Return the page; with a ``problem`` beside the reminder of that name, or beside the time
-    zone ``zone`` that was typed.
-    """
+    """Return the page; ``problem`` is shown at the reminder ``name``, or at the typed ``zone``."""
     user = views.person(request)
     told, told_beside = ("", "") if problem else news(request)
     context = {
@@ -174,9 +172,7 @@ def form_page(
     version: str = "",
     error: FieldError | RuleError | None = None,
 ) -> HttpResponse:
-    """Return the page of a form; ``error`` stands beside its field, or above all. ``version``: of
-    the stored reminder.
-    """
+    """Return the form page; ``error`` is shown at its field. ``version``: the stored reminder's."""
     field = error.field if isinstance(error, FieldError) else WHOLE
     context = {
         "fields": fields,
@@ -224,9 +220,7 @@ def change_zone(request: HttpRequest) -> HttpResponse:
 @require_POST
 @views.for_signed_in
 def browser_zone(request: HttpRequest) -> views.Json:
-    """Handle ``{"time_zone"}`` of the browser: it becomes the person's while they have none, unless
-    browsers say it that hide theirs.
-    """
+    """Take a browser's time zone, unless the person has one or the browser hides it."""
     given = http.parse_object(request.body).get("time_zone")
     if not isinstance(given, str):
         raise views.BadRequestError("time_zone must be a string.")

@@ -55,9 +55,7 @@ def decided_cards(principal: Principal) -> list[dict[str, Any]]:
 
 
 def is_decided_lately(decided_at: datetime | None) -> bool:
-    """Return whether something was decided at a time, and so lately that a page may show it as
-    open still.
-    """
+    """Return whether a decision is so recent that a page may still show the question as open."""
     return decided_at is not None and decided_at > timezone.now() - LATELY
 
 

@@ -133,9 +133,7 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def reminder_in(row: Message) -> dict[str, Any] | None:
-    """Return the buttons of a reminder (choice and label, in the person's language), and what a
-    press has said; None for other answers.
-    """
+    """Return a reminder's buttons (choice, label) and the result of a press; None for others."""
     if "reminder" not in row.data:
         return None
     language = row.session.user.language or languages.of_request(row.text)

@@ -63,8 +63,6 @@ LOCKED = gettext_lazy("Too many wrong passwords. Try again in an hour.")
 
 
 class BadRequestError(RefusedError):
-    """The request is invalid."""
-
     def __init__(self, message: str) -> None:
         """Take the reason."""
         super().__init__(400, message)
@@ -140,9 +138,7 @@ def refusal(status: int, message: str) -> JsonResponse:
 @require_GET
 @for_signed_in
 def session_list(request: HttpRequest) -> Json:
-    """Return the user's chats, latest first, and whether there are older ones; ``?q=``: those with
-    the words, and an excerpt.
-    """
+    """Return the user's chats, latest first, and whether there are more; ``?q=`` searches them."""
     words = one_line(request.GET.get("q", ""), SEARCH_CHARACTERS)
     if words:
         hits = sessions.search(user=person(request), channel="web", words=words)
@@ -286,9 +282,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 
 def enter(request: HttpRequest, user: Any, *, how: str) -> None:
-    """Sign ``user`` in; sockets of another one who was signed in here end with that session. Inside
-    a transaction.
-    """
+    """Sign ``user`` in; sockets of a previous user of this browser end. Inside a transaction."""
     before = request.user.pk
     login(request, user, backend=BACKEND)
     own_actions.signed_in(user=user, how=how, now=timezone.now())

@@ -70,18 +70,14 @@ class Poller:
 
 @dataclass(slots=True)
 class Gateways:
-    """The accounts' pollers and checks in one worker. ``look_after`` is a chore: call it
-    repeatedly.
-    """
+    """Polls and checks the accounts of one worker; ``look_after`` is called repeatedly."""
 
     worker: str
     pollers: dict[int, Poller] = field(default_factory=dict)
     checks: dict[int, float] = field(default_factory=dict)
 
     async def look_after(self) -> float:
-        """Start and stop pollers, check accounts that are due; return the seconds until the next
-        look.
-        """
+        """Start and stop pollers, check due accounts; return the seconds until the next look."""
         rows, changed = await in_thread(look)
         found = ((row, polling_gateway(row)) for row in rows)
         polled = {row.id: (row, gateway) for row, gateway in found if gateway is not None}
@@ -97,9 +93,7 @@ class Gateways:
         return LOOK_SECONDS
 
     async def _at_once(self, calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Make calls to platforms, each of which may take longer than a lease: those on the polled
-        accounts are renewed meanwhile.
-        """
+        """Make slow calls to platforms; renew the leases on the polled accounts meanwhile."""
         renewing = asyncio.create_task(self._renew())
         try:
             ended = await asyncio.gather(*calls, return_exceptions=True)  # none goes on alone
@@ -239,10 +233,8 @@ class Gateways:
         await in_thread(note, account_id=row.id, health=health)
 
 
-def saved(*, account_id: int) -> None:
-    """Record that an account was saved: a worker calls its platform within seconds. Inside a
-    transaction.
-    """
+def mark_saved(*, account_id: int) -> None:
+    """Mark an account as saved; a worker tells its platform soon. Inside a transaction."""
     # One that cannot be loaded now is told when it can.
     known = [*registry.names(), *registry.installed().broken]
     rows = ChannelAccount.objects.filter(id=account_id, channel__in=known)
@@ -253,8 +245,7 @@ def saved(*, account_id: int) -> None:
 
 
 def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
-    """Return the enabled accounts of channels with a platform, and those with a pending change for
-    their platform."""
+    """Return the enabled accounts on platforms, and those with a change to report there."""
     rows, names = LOOKED_AT.all(), registry.names()
     enabled = [row for row in rows if row.enabled and row.channel in names]
     return enabled, [row for row in rows if row.status in TO_TELL or is_owed(row)]
@@ -289,9 +280,7 @@ def take_change(row: ChannelAccount, *, worker: str) -> ChannelAccount | None:
 
 
 def end_change(*, account_id: int, worker: str, status: str, text: str, again: bool) -> None:
-    """Record how a change ended, and release the lease. One that was saved meanwhile is pending;
-    ``again``: this one is told again later.
-    """
+    """Record how a change ended, release the lease; ``again``: the platform is told later."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, poller=worker)
         told = rows.filter(status__in=TO_TELL, status_text=UNDER_WAY)
@@ -300,9 +289,7 @@ def end_change(*, account_id: int, worker: str, status: str, text: str, again: b
 
 
 def free_for(worker: str) -> Q:
-    """Return the condition that no other worker has the lease on an account, and no change waits
-    to be told again.
-    """
+    """Return the condition that an account is free for ``worker``, and no retry is pending."""
     over = transactions.passed("poller_until", most=CHANGE_RETRY)
     return Q(poller=worker) | Q(poller_until=None) | over
 
@@ -331,9 +318,7 @@ def hold(*, account_id: int, worker: str) -> bool:
 
 
 def let_go(*, account_id: int, worker: str) -> None:
-    """Release the lease; an account that was disabled is stopped now, unless its platform has to
-    be told so first.
-    """
+    """Release the lease. A disabled account is stopped, unless its platform must know first."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id)
         rows.filter(poller=worker).update(poller="", poller_until=None)

@@ -80,9 +80,7 @@ async def done(chore: Callable[[], object]) -> bool:
 
 
 async def found(look: Callable[[], Iterable[int]]) -> Iterable[int]:
-    """Return the ids of the rows that a look at the database finds; none where it fails, as in
-    :func:`done`.
-    """
+    """Return the row ids that ``look`` finds; none if it fails, as in :func:`done`."""
     ids: list[int] = []
     await done(lambda: ids.extend(look()))
     return ids

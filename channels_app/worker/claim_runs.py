@@ -59,9 +59,7 @@ class Claims:
         self._begin = lambda run_ids: begin(run_ids, worker)
 
     async def submit(self, run_id: int) -> Begun | None:
-        """Claim a run; return it with everything that its turn needs, or None when it is not for us
-        to begin.
-        """
+        """Claim a run; return it with the data of its turn, or None if it cannot begin here."""
         return await self._batcher.submit(self._begin, run_id)
 
 
@@ -72,7 +70,9 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
     # In the order of their ids: two workers do not wait for each other crosswise.
     began = elapsed()
     claimed = claim(sorted(run_ids), worker)
-    return [attempt(partial(begun, run_id, claimed.get(run_id), began)) for run_id in run_ids]
+    return [
+        attempt(partial(prepare_or_end, run_id, claimed.get(run_id), began)) for run_id in run_ids
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,8 @@ def begin_next(most: int, worker: str, served: Served) -> Turn:
     return Turn([each for each in found if isinstance(each, Begun)], len(run_ids) == most)
 
 
-def begun(run_id: int, run: Run | None, began: float) -> Begun | None:
-    """Return a claimed run with the data of its turn; one that was not claimed may have to end
-    ([C9]).
-    """
+def prepare_or_end(run_id: int, run: Run | None, began: float) -> Begun | None:
+    """Return a claimed run with the data of its turn; end an unclaimed one if needed ([C9])."""
     if run is None:
         end_queued(run_id)
         return None
@@ -129,9 +127,7 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
 
 
 def claim_singly(run_ids: list[int], worker: str) -> dict[int, Run]:
-    """Call :func:`claim` for each run in its own transaction: a failure does not affect the
-    others.
-    """
+    """Claim each run in its own transaction: a failure does not affect the others."""
     claimed: dict[int, Run] = {}
     for run_id in run_ids:
         try:

@@ -37,9 +37,7 @@ STATUS: dict[str, StreamStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The result of a turn, with the reason of a failure. ``answered``: the model gave an
-    answer.
-    """
+    """The result of a turn, and why it failed. ``answered``: the model gave an answer."""
 
     state: str
     error: str = ""
@@ -111,9 +109,7 @@ def put_answer(run: Run, outcome: runs.Outcome) -> None:
 def outcome_of(
     run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
 ) -> runs.Outcome:
-    """Return the result of a turn: the answer that endpoints make of its log, with fixed words in
-    the person's language.
-    """
+    """Return the result of a turn as endpoints show it, in the person's language."""
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
     words = wording(run.user.language)
@@ -139,9 +135,7 @@ def outcome_of(
 def priced_outcome(
     run: Run, transcript: Transcript, ending: Ending, turn: Turn, meter: usage.RunMeter
 ) -> runs.Outcome:
-    """Return :func:`outcome_of` with the tokens of the turn's calls, and look up what they cost,
-    outside of a transaction.
-    """
+    """Return :func:`outcome_of` with tokens and prices. Call it outside of a transaction."""
     usage.price(meter)
     return replace(outcome_of(run, transcript, ending, turn), usage=meter.tokens)
 

@@ -1,6 +1,6 @@
 """Turn the media of a run into text before the agent sees them ([C6]).
 
-    prepare ─► each medium that waits: understood ─► its file ─► in_words ─► told ─► keep
+    prepare ─► each medium that waits: describe_item ─► its file ─► describe_content ─► keep
             └► rewrite: the run's text and its line of the transcript have the descriptions
 
 Each is fetched once, stored as a ``StoredFile`` and described; the description is stored at once,
@@ -47,9 +47,7 @@ def is_waiting(run: Run) -> bool:
 
 
 def refusals(run: Run) -> list[str]:
-    """Return the texts about files that were not stored or not opened, which the user gets whatever
-    the model says.
-    """
+    """Return the errors about files that the user gets, whatever the model says."""
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
 
@@ -67,7 +65,7 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
     for message in messages:
         for item in message.media:
             if waits(item):
-                item.update(await understood(run, channel, message, item, made, describer))
+                item.update(await describe_item(run, channel, message, item, made, describer))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)
                 await in_thread(keep, run, message)
@@ -87,7 +85,7 @@ def keep(run: Run, message: InboundMessage) -> None:
 
 def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     """Put the descriptions into the run and its line of the transcript. Raises LostLeaseError."""
-    run.text = "\n".join(text for text in map(spoken, messages) if text)
+    run.text = "\n".join(text for text in map(text_of, messages) if text)
     given = [item for message in messages for item in message.media]
     media = [without_remote(item) for item in given]
     in_place = [
@@ -111,10 +109,8 @@ def without_remote(item: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in item.items() if key not in {"remote", "text", "place"}}
 
 
-def spoken(message: InboundMessage) -> str:
-    """Return the text of a message: its media in words, and its text, unless it is the caption of
-    one of them.
-    """
+def text_of(message: InboundMessage) -> str:
+    """Return a message as text: its described media, then its text unless that is a caption."""
     texts = [item["text"] for item in message.media if "text" in item and not is_placed(item)]
     if captioned(message) is None and message.text:
         texts.append(message.text)
@@ -122,21 +118,17 @@ def spoken(message: InboundMessage) -> str:
 
 
 def captioned(message: InboundMessage) -> dict[str, Any] | None:
-    """Return the medium of which the text of a message is the caption: its first one in words, but
-    none that it quotes.
-    """
+    """Return the medium that the message's text captions: its first own one that is described."""
     own = (item for item in message.media if "quoted" not in item and not is_placed(item))
     return next((item for item in own if "text" in item or waits(item)), None)
 
 
 def is_placed(item: dict[str, Any]) -> bool:
-    """Return whether a medium stands in an earlier message of its client's history, and not in the
-    text of the run.
-    """
+    """Return whether a medium belongs to an earlier message of the client's history."""
     return "place" in item
 
 
-async def understood(
+async def describe_item(
     run: Run,
     channel: Channel | None,
     message: InboundMessage,
@@ -158,10 +150,10 @@ async def understood(
         caption=message.text if item is captioned(message) else "",
     )
     try:
-        stored = await known_file(run, item) or await noted_file(run, channel, message, item)
+        stored = await known_file(run, item) or await fetched_file(run, channel, message, item)
     except (ChannelError, quota.QuotaExceededError, storage.NotStoredError) as error:
         logger.info("a medium could not be fetched: %s", error)
-        words = {"text": told(item, replace(medium, failed=True, note=str(error)))}
+        words = {"text": text_for(item, replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
     kind = kind_of(item["kind"], stored)
     medium = replace(
@@ -172,14 +164,14 @@ async def understood(
         url = await seen_picture(stored, kind, medium.duration)
     if url:
         made[stored.public_id] = url
-    medium = await in_words(medium, stored, describer, is_seen=bool(url))
-    found = {"text": told(item, medium), "file": stored.public_id, "kind": kind}
+    medium = await describe_content(medium, stored, describer, is_seen=bool(url))
+    found = {"text": text_for(item, medium), "file": stored.public_id, "kind": kind}
     if medium.note == UNOPENED:
         return {**found, "refused": UNOPENED}
     return {**found, "seen": True} if url else found
 
 
-async def noted_file(
+async def fetched_file(
     run: Run, channel: Channel | None, message: InboundMessage, item: dict[str, Any]
 ) -> StoredFile:
     """Return the stored file of a medium. One that was fetched is noted in the message at once: to
@@ -200,7 +192,7 @@ def kind_of(said: str, stored: StoredFile) -> str:
     return said if is_unknown or said not in MEDIA_KINDS else "file"
 
 
-async def in_words(
+async def describe_content(
     medium: Medium, stored: StoredFile, describer: Describer, *, is_seen: bool
 ) -> Medium:
     """Return the medium with the description by a model or Whisper; a failure is a note.
@@ -211,15 +203,15 @@ async def in_words(
         if medium.kind == "image" and is_seen:
             return medium
         if medium.kind == "image":
-            description = await looked_at(stored, describer)
+            description = await describe_picture(stored, describer)
             note = UNOPENED if describer.is_needless and not description else ""
             return replace(medium, description=description, note=note)
         if medium.kind == "audio":
-            transcript = await heard(stored, describer)
+            transcript = await transcript_of(stored, describer)
             is_silent = not transcript and transcribe.is_available()
             return replace(medium, transcript=transcript, note=SILENT if is_silent else "")
         if medium.kind == "video":
-            return await seen(medium, stored, describer, is_seen=is_seen)
+            return await describe_video(medium, stored, describer, is_seen=is_seen)
         if stored.size <= READ_AT_ONCE_BYTES:
             return replace(medium, excerpt=await excerpt(stored, describer.models))
     except (ProviderError, transcribe.TranscriptionError, documents.DocumentError) as error:
@@ -230,7 +222,7 @@ async def in_words(
     return medium
 
 
-async def looked_at(stored: StoredFile, describer: Describer) -> str:
+async def describe_picture(stored: StoredFile, describer: Describer) -> str:
     """Return the description of a picture, upright and scaled down like one that a model sees
     itself; "" without a vision model. Raises ProviderError and OSError.
     """
@@ -243,13 +235,13 @@ async def looked_at(stored: StoredFile, describer: Describer) -> str:
     return await describer.image(content, content_type=stored.content_type)
 
 
-async def heard(stored: StoredFile, describer: Describer) -> str:
+async def transcript_of(stored: StoredFile, describer: Describer) -> str:
     """Return the transcript of a recording. Raises as ``Describer.recording`` does."""
     path = storage.path_of(stored)
     return await describer.recording(path, name=stored.name, size=stored.size)
 
 
-async def seen(
+async def describe_video(
     medium: Medium, stored: StoredFile, describer: Describer, *, is_seen: bool
 ) -> Medium:
     """Return the description of a video: a frame, unless it goes to the model, and the
@@ -261,7 +253,7 @@ async def seen(
     if content is not None:
         description = await describer.image(content, content_type="image/jpeg")
     try:
-        transcript = await heard(stored, describer)
+        transcript = await transcript_of(stored, describer)
     except transcribe.TranscriptionError:
         transcript = ""  # a video without sound is no failure
     return replace(medium, description=description, transcript=transcript)
@@ -280,7 +272,7 @@ async def excerpt(stored: StoredFile, models: Sequence[ModelInfo]) -> str:
     return text if estimate(text) <= window_of(models) // 4 else ""
 
 
-def told(item: dict[str, Any], medium: Medium) -> str:
+def text_for(item: dict[str, Any], medium: Medium) -> str:
     """Return the text for a medium. The content of a document is marked as quoted, since its sender
     does not say it; so is all of a medium of another's message.
     """

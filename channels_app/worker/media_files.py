@@ -58,19 +58,17 @@ def uploaded(run: Run, name: str) -> StoredFile:
 
 
 def copied(run: Run, file: StoredFile) -> StoredFile:
-    """Return the copy of a file of another session, for the session of ``run``. Raises
-    ChannelError.
-    """
+    """Return a copy of another session's file for the session of ``run``. Raises ChannelError."""
     if same := sent_files(session_id=run.session_id, sha256=file.sha256).first():
         return same
     try:
         content = storage.read(file)
     except OSError as error:
         raise ChannelError("there is no such uploaded file", permanent=True) from error
-    return kept(run, file.name, content)
+    return store_file(run, file.name, content)
 
 
-def kept(run: Run, name: str, content: bytes) -> StoredFile:
+def store_file(run: Run, name: str, content: bytes) -> StoredFile:
     """Store a file for a run. Raises as ``storage.keep`` does."""
     return storage.keep(
         user=run.user, name=name, content=content, session_id=run.session_id, run_id=run.id
@@ -90,7 +88,7 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
     if same := sent_files(session_id=run.session_id, sha256=digest).first():
         return same
     name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
-    return kept(run, name, content)
+    return store_file(run, name, content)
 
 
 async def fetch(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
@@ -102,7 +100,7 @@ async def fetch(run: Run, channel: Channel | None, item: dict[str, Any]) -> Stor
     check_size(remote.size, most)
     await in_thread(quota.check, user_id=run.user_id, size=remote.size)
     account = account_of(run.session.account)
-    content = await downloaded(channel.outbound, account, remote)
+    content = await download_patiently(channel.outbound, account, remote)
     check_size(len(content), most)  # a platform may name another size, or none
     if "quoted" in item:  # it may be of this conversation
         digest = hashlib.sha256(content).hexdigest()
@@ -111,13 +109,11 @@ async def fetch(run: Run, channel: Channel | None, item: dict[str, Any]) -> Stor
         if known is not None:
             return known
     name = remote.name or f"{item['kind']}.{EXTENSIONS.get(item['kind'], 'bin')}"
-    return await in_thread(kept, run, name, content)
+    return await in_thread(store_file, run, name, content)
 
 
-async def downloaded(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:
-    """Return the content of a file; it is asked for again after failures that pass, such as a rate
-    limit. Raises ChannelError.
-    """
+async def download_patiently(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:
+    """Download a file; retry after temporary failures such as a rate limit. Raises ChannelError."""
     for seconds in FETCH_WAITS:
         try:
             return await download(outbound, account, remote)

@@ -57,18 +57,14 @@ async def earlier_pictures(run: Run, earlier: Sequence[Said]) -> dict[int, list[
 
 
 def media_of(ids: Sequence[int]) -> list[tuple[int, list[dict[str, Any]]]]:
-    """Return the id and the media of each of these messages of a person that has any, newest first;
-    none of a failed run.
-    """
+    """Return id and media of these messages, newest first; none of a failed run."""
     rows = Message.objects.filter(id__in=ids, role="user").exclude(run__state=Run.State.FAILED)
     given = rows.order_by("-id").values_list("id", "data__media")
     return [(name, media) for name, media in given if media]
 
 
 async def picture_of(run: Run, item: dict[str, Any]) -> str:
-    """Return the picture of one medium as a data URL, made from its stored file unless it is one;
-    "" if that is gone.
-    """
+    """Return one picture as a data URL, from its stored file if needed; "" if that is gone."""
     if url := data_url(item):
         return url
     stored = await known_file(run, item)

@@ -76,9 +76,7 @@ class Places:
             self._on_free()
 
     async def wait(self, *, taken: bool) -> None:
-        """Wait until a place is taken, or (not ``taken``) until one is free and no run waits in the
-        database.
-        """
+        """Wait until a place is taken; or until one is free and no run waits in the database."""
         while not (self.taken if taken else self.free and not self.others_wait):
             self._changed.clear()
             await self._changed.wait()

@@ -82,9 +82,7 @@ def due(*, now: datetime) -> list[tuple[RetentionRule, Counts]]:
 
 
 def count_next(*, now: datetime) -> bool:
-    """Count what one of the rules would remove that are to be counted; return whether there was
-    one.
-    """
+    """Count what one rule would remove; return whether there was one to count."""
     rule = counts.take(now=now)
     if rule is None:
         return False
@@ -94,7 +92,7 @@ def count_next(*, now: datetime) -> bool:
 
 def remove(*, now: datetime) -> Iterator[Counts]:
     """Remove what is due; yield after each transaction how many rows it removed."""
-    return passes.removed(selections, now=now)
+    return passes.remove_due(selections, now=now)
 
 
 def everything(*, now: datetime) -> Iterator[Counts]:
@@ -103,9 +101,7 @@ def everything(*, now: datetime) -> Iterator[Counts]:
 
 
 class Chore:
-    """Folds event logs and removes what is due, a few transactions at a time; after a restart it
-    begins anew.
-    """
+    """Folds event logs and removes old rows, a few transactions at a time; restarts from zero."""
 
     def __init__(self) -> None:
         self._pass: Iterator[Counts] | None = None

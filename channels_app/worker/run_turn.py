@@ -47,9 +47,7 @@ SUBSTITUTE = "{0} answered, because the usual model is not available."
 
 @dataclass(slots=True)
 class Held:
-    """A run that this worker has claimed. ``closing``: its end is being written, too late to
-    stop.
-    """
+    """A run that this worker has claimed. ``closing``: its end is being written."""
 
     run: Run
     task: asyncio.Task[None]
@@ -86,7 +84,7 @@ async def take(begun: Begun, held: Held) -> None:
     )
     turn = turn_of(begun, chain, emit)
     try:
-        ending = await ended(run, turn, held, describer)
+        ending = await perform(run, turn, held, describer)
         held.closing = True
         await name_substitute(run, turn, chain)
         if live is not None:
@@ -196,8 +194,8 @@ def is_of_program(run: Run) -> bool:
     return run.session.account.channel == PROGRAMS or bool(run.options.get("model_only"))
 
 
-async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
-    """Return how a turn ended: succeeded, failed or cancelled. Raises for a lost run."""
+async def perform(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
+    """Run a turn; return how it ended. Raises LostLeaseError for a lost run."""
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
     try:
@@ -216,14 +214,16 @@ async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Endin
         turn.output.end_message()
         return Ending(Run.State.CANCELLED, error=STOPPED)
     except ProviderError as error:
-        return failed(turn, error)
+        return fail_turn(turn, error)
     except TimeoutError:
-        return failed(turn, ProviderError("The answer took too long.", code="too_long"))
+        return fail_turn(turn, ProviderError("The answer took too long.", code="too_long"))
     except LostLeaseError:
         raise
     except Exception:
         logger.exception("the agent failed")
-        return failed(turn, ProviderError("Something went wrong in the gateway.", code="internal"))
+        return fail_turn(
+            turn, ProviderError("Something went wrong in the gateway.", code="internal")
+        )
     return Ending(Run.State.SUCCEEDED, answered=turn.answered)
 
 
@@ -233,7 +233,7 @@ def may_go_on(run: Run) -> bool:
     return tool_rights.may_go_on(run, is_group=is_group, now=timezone.now())
 
 
-def failed(turn: Turn, error: ProviderError) -> Ending:
+def fail_turn(turn: Turn, error: ProviderError) -> Ending:
     """Write a failure to the event log; return it as the outcome."""
     if error.code == "budget":
         error = in_words_of(turn.context.request, error)

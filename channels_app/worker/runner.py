@@ -116,7 +116,6 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         wakeups.take_here(self._take_here)
         self._thread.start()
 
@@ -132,9 +131,7 @@ class Runner:
         runs.release(held={run_id: held.run.attempt for run_id, held in list(self.held.items())})
 
     async def _stop(self) -> None:
-        """Interrupt the runs, wait for deliveries and runs that are being finished, end the
-        loop.
-        """
+        """Cancel the runs, wait for deliveries and runs that are finishing, end the loop."""
         work = {task for task in self._tasks if task is not asyncio.current_task()}
         chores = {task for task in work if task.get_name() == CHORE}
         for held in list(self.held.values()):
@@ -365,9 +362,7 @@ class Runner:
         return SWEEP_FILES_SECONDS
 
     async def _remove_old(self) -> float:
-        """Fold event logs and remove what the owner's rules say is old, with pauses in which others
-        write.
-        """
+        """Fold event logs and remove old rows by the owner's rules, with pauses for writers."""
         has_more = await in_thread(self._retention.go_on, now=timezone.now())
         return RETENTION_PAUSE_SECONDS if has_more else RETENTION_SECONDS
 
@@ -586,9 +581,7 @@ def due(session: ChatSession | None) -> Due:
 
 
 def flush(session_id: int) -> tuple[datetime | None, Run | None]:
-    """Create the run of a session's batch when it is due; else return the time when it will be, if
-    there is a batch.
-    """
+    """Start the run of a session's batch if it is due; else return when it will be."""
     with atomic_write(joins=True):
         run = inbox.flush_due(session_id=session_id, now=timezone.now())
     return (inbox.flush_at(session_id) if run is None else None), run

@@ -252,8 +252,6 @@ class PlainForm(Form):
 
 
 class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
-    """A read-only table."""
-
     actions: Any = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -298,9 +296,7 @@ class ExtraContext:
 
 
 def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
-    """Return an admin method that shows ``field`` on one line, with invisible characters as
-    codes.
-    """
+    """Return an admin method that shows ``field`` on one line, invisible characters as codes."""
 
     @display(description=field.replace("_", " "), ordering=field)
     def show(_: Any, row: Any) -> str:
@@ -310,9 +306,7 @@ def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
 
 
 def annotated(description: str) -> Callable[[Any, Any], int]:
-    """Return an admin method that shows ``number``, with which the rows of the list are
-    annotated.
-    """
+    """Return an admin method that shows the annotation ``number``."""
 
     @display(description=description)
     def show(_: Any, row: Any) -> int:
@@ -324,9 +318,7 @@ def annotated(description: str) -> Callable[[Any, Any], int]:
 def shown_state(
     field: str = "state", colours: Mapping[Any, str] | None = None
 ) -> Callable[[Any, Any], SafeString]:
-    """Return an admin method that shows the state in ``field`` as a label. ``colours``: states that
-    have the colour of another one.
-    """
+    """Return an admin method that shows a state as a label, coloured like ``colours[state]``."""
 
     @display(description=field, ordering=field)
     def show(_: Any, row: Any) -> SafeString:

@@ -66,9 +66,7 @@ def kept_result(result: str, answer: str, most: int) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """Return ``text`` within ``most`` characters: two thirds of them its head, one third its
-    tail.
-    """
+    """Shorten ``text`` to ``most`` characters: two thirds of its head, one third of its tail."""
     if len(text) <= most:
         return text
     left = most - len(LEFT_OUT.format(len(text)))

@@ -90,9 +90,7 @@ def inferred(tools: Iterable[Tool], request: str) -> Wanted | None:
 
 
 def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
-    """Return the call that a model wrote as its whole answer (a word before or after it is
-    ignored).
-    """
+    """Return the call that a model wrote as its answer; a word before or after it is ignored."""
     if len(text) > CALL_CHARACTERS:
         return None
     names = {tool.name for tool in tools}
@@ -106,9 +104,7 @@ def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
 
 
 def is_json(value: dict[str, Any]) -> bool:
-    """Return whether arguments can be written as JSON: Python has sets, bytes and larger numbers,
-    and either may be nested too deeply.
-    """
+    """Return whether arguments can be written as JSON: no sets, bytes, huge or deep values."""
     try:
         orjson.dumps(value)
     except orjson.JSONEncodeError:

@@ -94,13 +94,13 @@ ENDS_HERE = (
 class Turn:
     """One turn of the assistant. ``emit`` adds to the run's event log.
 
-    ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
-    those before them to the window of the model that is asked. ``is_first_cut``: whether the person
-    is to be told that the history was cut, which is once in a conversation. ``has_own_limit``: a
-    limit among the ``options`` is the client's, and not the assistant's. ``is_read``: a person is
-    told where a limit has ended the answer; programs get the reason. ``tools``: the
-    gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
-    a paused run had added, whose ``allowed`` calls come first. Without ``approvals`` none asks.
+    ``messages``: for the model; the turn's own calls and results come last. ``prompt`` cuts the
+    earlier ones to the window of the model that is asked. ``is_first_cut``: whether to tell the
+    person that the history was cut, once in a conversation. ``has_own_limit``: a limit among the
+    ``options`` is the client's, not the assistant's. ``is_read``: a person reads the answer, and is
+    told of a limit that ended it; programs get the reason. ``tools``: the gateway's tools by name;
+    None for all. ``kept``: the messages of a paused run, whose ``allowed`` calls come first.
+    Without ``approvals`` no call asks.
     """
 
     messages: list[ChatMessage]
@@ -194,9 +194,7 @@ class Turn:
         return self._conclude(results)
 
     async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
-        """Run the requested tools; return whether the turn is over: a result is the final answer,
-        or a call waits for a yes.
-        """
+        """Run the tools; return whether the turn is over: with an answer, or a question."""
         self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
         # One that an earlier attempt began has its yes, or needed none.
         asked = {
@@ -220,9 +218,7 @@ class Turn:
         )
 
     def _conclude(self, results: list[ToolResult]) -> bool:
-        """Tell the person which calls wait for a yes; return whether the turn is over: one does, or
-        all results are final answers.
-        """
+        """Tell the person which calls need a yes; return whether the turn is over."""
         if not self.questions:
             return all(result.final for result in results)
         self._leave_links()
@@ -300,9 +296,7 @@ class Turn:
         raise ProviderError.of(Failure("length" if self.finish_reason == "length" else "empty"))
 
     def _said_anything(self, said: int, whole: int) -> bool:
-        """Return whether the last answer has content, or may be empty because the client set a
-        stop.
-        """
+        """Return whether the last answer has content, or may lack it by the client's options."""
         is_limited = self.has_own_limit and bool(LIMITS & self.options.keys())
         is_limited = is_limited and self.finish_reason == "length"
         if is_limited or self.options.get("stop"):
@@ -390,9 +384,7 @@ class Turn:
         self.output.note(f"*{self._in_their_language(line)}*")
 
     def _with_ids(self, calls: list[Call]) -> list[Call]:
-        """Give the calls of an answer ids that are unique in the conversation: some servers send
-        none, or the same one every time.
-        """
+        """Make the ids of an answer's calls unique in the conversation: servers repeat them."""
         taken = ids_of_calls(self.messages)
         for call in calls:
             wanted = call.id or "call"
@@ -404,9 +396,7 @@ class Turn:
         return calls
 
     def fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
-        """Return a request with the tools and the messages that fit the window of a model, which is
-        asked now. Raises ProviderError.
-        """
+        """Return a request that fits the window of this model. Raises ProviderError."""
         self._most_bytes = self._bytes_left = most_bytes(self.options, window=model.context_tokens)
         if self.prompt is None:
             return request

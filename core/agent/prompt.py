@@ -87,14 +87,13 @@ class Capacity:
 
 @dataclass(slots=True)
 class Prompt:
-    """The messages that a turn may send to a model. ``own``: a client's messages, which are sent
-    unchanged; ``is_alone``: without the instructions before them; ``may_shorten``: the client lets
-    its oldest be left out where the window is too small.
+    """The messages that a turn may send to a model.
 
-    ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
-    ``has_more``: not all of it was read. ``pictures``: data URLs, by the id of the message of the
-    history that has them. ``left_out``: how many messages the last :meth:`fitted` left out, at
-    least. ``time_zone``: that of the person, for the date.
+    ``own``: a client's messages, sent unchanged; ``is_alone``: without the instructions before
+    them; ``may_shorten``: the oldest may be left out. ``earlier``: the history, newest first, for
+    the largest window of the chain; ``has_more``: not all of it was read. ``pictures``: data URLs
+    by the id of their message. ``left_out``: at least how many messages the last :meth:`fitted`
+    left out. ``time_zone``: the person's, for the date.
     """
 
     system: ChatMessage
@@ -200,9 +199,7 @@ class Prompt:
         return newest_first[::-1]
 
     def _choose(self, budget: int) -> int:
-        """Return how many messages, the newest, fit ``budget`` tokens by their texts: all, or up to
-        one of the person's. Notes how many are left out.
-        """
+        """Return how many of the newest messages fit, up to one of the person's; note the rest."""
         number, sizes = 0, self.sizes()
         for place, (size, _) in enumerate(sizes, 1):
             budget -= size
@@ -217,9 +214,7 @@ class Prompt:
         return number
 
     def sizes(self) -> list[tuple[int, int]]:
-        """Return the tokens of the text and of the calls of each message of the history, counted
-        once for all models and steps of a turn.
-        """
+        """Return the tokens of each message's text and of its calls, counted once in a turn."""
         if len(self._sizes) != len(self.earlier):
             self._sizes = [
                 (estimate(said.text), of_calls(said.calls) if said.calls else 0)
@@ -303,17 +298,13 @@ def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:
 
 
 def answers_among(ids: Sequence[int]) -> set[int]:
-    """Return those of these messages that answer one of a person, which is not in the history: it
-    was sent before a new conversation began.
-    """
+    """Return which of these messages answer a person's message, of before a new conversation."""
     asked = Message.objects.filter(run=OuterRef("run"), role="user")
     return set(Message.objects.filter(Exists(asked), id__in=ids).values_list("id", flat=True))
 
 
 def instructions(run: Run, known: Catalogue) -> str:
-    """Return the instructions of the version that the run began with, else the gateway's, and the
-    assistant's languages.
-    """
+    """Return the instructions with which the run began, and the assistant's languages."""
     assistant = known.assistants.get(run.assistant_id)
     own = ""
     if assistant is not None and assistant.version == run.assistant_version:
@@ -326,9 +317,7 @@ def instructions(run: Run, known: Catalogue) -> str:
 
 
 def earlier_version(run: Run) -> str:
-    """Return instructions that have been edited since the run began; empty for those of a deleted
-    assistant.
-    """
+    """Return the instructions of before an edit; empty for those of a deleted assistant."""
     rows = AssistantVersion.objects.filter(
         assistant_id=run.assistant_id, number=run.assistant_version
     )

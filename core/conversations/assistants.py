@@ -57,9 +57,7 @@ class Wanted:
 
 
 class NotOfferedError(Exception):
-    """A request names what the person may not choose, or what there is not: ``field``, a field of
-    :class:`Wanted`, and its value.
-    """
+    """The value of ``field`` (of :class:`Wanted`) does not exist, or may not be chosen."""
 
     def __init__(self, field: str, name: str) -> None:
         super().__init__(f"{field}: {name}")
@@ -69,9 +67,7 @@ class NotOfferedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The assistant of a turn, the model that the person wants before its chain (0: none), and the
-    reason, a key of WHY.
-    """
+    """A turn's assistant, its wanted model (0: none), and the reason, a key of WHY."""
 
     assistant: AssistantInfo
     model_id: int

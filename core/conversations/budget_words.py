@@ -91,9 +91,7 @@ def left_line(budget: BudgetInfo, spent: int, free_at: datetime) -> str:
 
 
 def notice(budget: Budget, whose: User | None, *, percent: int, spent: int, end: datetime) -> str:
-    """Return the notice that so much of a budget is used; ``whose``: of the person that it is for,
-    to others than that person.
-    """
+    """Return the notice of a used budget; ``whose``: the person, where another one reads it."""
     used = gettext("{spent} of {limit}").format(
         spent=amount(budget.unit, spent), limit=named(budget)
     )

@@ -12,9 +12,7 @@ MERGED_CHARACTERS = 16_000
 
 
 def storable(event: MessageDict) -> MessageDict:
-    """Return ``event`` with texts that every database can store, at any depth, and with its time in
-    milliseconds since 1970.
-    """
+    """Return ``event`` with storable texts at any depth, and its time in ms since 1970."""
     event["props"] = cleaned(event["props"])
     event["metadata"] = {"timestamp": time.time_ns() // 1_000_000, **event.get("metadata", {})}
     return event

@@ -507,9 +507,7 @@ def is_gone(run_id: int) -> bool:
 
 
 def next_events(frames: list[pubsub.Frame], *, seq: int) -> list[Numbered] | None:
-    """Return the events of ``frames`` after ``seq``, neighbouring appends joined; None when some
-    between are missing.
-    """
+    """Return the events after ``seq``, appends joined; None when some are missing."""
     found: list[Numbered] = []
     for frame in frames:
         if frame["first"] > seq + 1:

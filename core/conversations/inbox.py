@@ -270,9 +270,7 @@ def take_over(
 def own_session(
     *, user: User, session_id: str, rows: QuerySet[ChatSession] | None = None
 ) -> ChatSession | None:
-    """Return the open session with this public id, if it is the person's own. ``rows``: see
-    :func:`locked`.
-    """
+    """Return the person's open session with this public id. ``rows``: see :func:`locked`."""
     if not is_public_id(session_id):
         return None
     own = (ChatSession.objects.all() if rows is None else rows).select_related("account")
@@ -387,9 +385,7 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
 
 
 def flush(*, session: ChatSession, now: datetime) -> Run | None:
-    """Make a run of the batch that waits, if there is one. Inside the transaction that found
-    ``session``.
-    """
+    """Start a run for the batch that waits. Inside the transaction that found ``session``."""
     if session.flush_at is None:
         return None
     write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
@@ -451,16 +447,14 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
     return run
 
 
-def named(messages: Sequence[InboundMessage]) -> str:
+def first_file_name(messages: Sequence[InboundMessage]) -> str:
     """Return the name of the first file of messages without words; empty without a name."""
     names = (item.get("name") for message in messages for item in message.media)
     return next((each for each in names if isinstance(each, str) and each), "")
 
 
 def title_of(text: str) -> str:
-    """Return the title of a conversation that begins with ``text``, without marks of Markdown, and
-    without what is quoted if there is more.
-    """
+    """Return the title of a conversation that begins with ``text``, without Markdown and quotes."""
     if "<quoted" in text:
         text = shown_words(text)
     start = text[:TITLE_READ]
@@ -519,14 +513,14 @@ def start_run(
         options=last.options,
         route=route,
     )
-    said = said_in(run)
+    said = question_of(run)
     session.last_message_at = now
     changes: dict[str, object] = {"last_message_at": now}
     if not session.title:  # else its person may change it at this moment
-        session.title = changes["title"] = title_of(text or named(messages))
+        session.title = changes["title"] = title_of(text or first_file_name(messages))
     write_all(
         Insert(run),
-        *given_to(run, messages),
+        *assignments_to(run, messages),
         Insert(said),
         *also,
         Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
@@ -535,7 +529,7 @@ def start_run(
     return run
 
 
-def said_in(run: Run) -> Message:
+def question_of(run: Run) -> Message:
     """Return what a run is asked as a message of its conversation. Media without words are one,
     too: with no text, those who ask about them later would ask about nothing.
     """
@@ -552,7 +546,7 @@ def said_in(run: Run) -> Message:
     )
 
 
-def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
+def assignments_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
     """Yield the writes that assign the messages to a run."""
     stored = [message.pk for message in messages if message.pk is not None]
     if stored:
@@ -592,7 +586,7 @@ def edit_waiting(
         texts = InboundMessage.objects.filter(run_id=row.run_id).order_by("id")
         joined = "\n".join(each for each in texts.values_list("text", flat=True) if each)
         Run.objects.filter(id=row.run_id).update(text=joined)
-        said = said_in(Run.objects.select_related("session").get(id=row.run_id))
+        said = question_of(Run.objects.select_related("session").get(id=row.run_id))
         for stored in Message.objects.filter(run_id=row.run_id, role="user"):
             stored.text, stored.tokens = said.text, said.tokens
             stored.data = {**stored.data, "said": joined}

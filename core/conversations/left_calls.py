@@ -26,9 +26,7 @@ AT_ONCE = 100
 def take_over(
     *, run_id: int, attempt: int, job_id: int = 0, logged: Iterable[MessageDict] | None = None
 ) -> None:
-    """Settle the calls that earlier attempts of a claimed run, or of a claimed long task of it,
-    left open. ``logged``: the log of those of the run.
-    """
+    """Settle calls that earlier attempts left open. ``logged``: the log of those of the run."""
     left = ModelCall.objects.filter(
         run_id=run_id, job_id=job_id, attempt__lt=attempt, state=ModelCall.State.OPEN
     )

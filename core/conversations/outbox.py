@@ -405,9 +405,7 @@ def give_up(delivery: Delivery, state: str, *, error: str, **values: Any) -> Non
 
 
 def moved(*, account_id: int, chat: str, new_chat: str) -> None:
-    """Record a chat's new id on its platform, in sessions, schedules, open deliveries, and the
-    owner's settings for it.
-    """
+    """Record a chat's new id in sessions, schedules, deliveries and the owner's settings."""
     with transactions.atomic_write():
         move_settings(account_id=account_id, chat=chat, new_chat=new_chat)
         Schedule.objects.filter(account_id=account_id, chat=chat).update(chat=new_chat)
@@ -446,9 +444,7 @@ def move_settings(*, account_id: int, chat: str, new_chat: str) -> None:
 def failed(
     *, delivery: Delivery, error: str, permanent: bool, retry_after: float | None
 ) -> float | None:
-    """Record that the platform surely did not take it; return the seconds to the next try, or None
-    when it is given up.
-    """
+    """Record a refused delivery; return the seconds to the next try, or None if it is given up."""
     if permanent or is_too_old(delivery):
         give_up(delivery, Delivery.State.DEAD, error=error)
         return None

@@ -81,9 +81,7 @@ def enqueue(*, user_id: int, kind: Kind, ref: str) -> None:
 
 
 def due_in(message_id: int) -> float | None:
-    """Return the seconds until a message is due; None for one that does not wait, or waits for
-    another one of its browser, whose end wakes it.
-    """
+    """Return the seconds until a message is due; None if it does not wait for a time."""
     row = PushMessage.objects.filter(id=message_id, state=State.PENDING)
     found = row.values_list("retry_at", "subscription_id").first()
     if found is None or is_busy(found[1]):
@@ -194,9 +192,7 @@ def again(
 
 
 def end(message: PushMessage, state: str, *, wakes: bool = True, **fields: object) -> bool:
-    """End the claim of this attempt; return whether it still was its own. ``wakes``: the next
-    message of the browser is sent now. Inside a transaction.
-    """
+    """End the claim of this attempt; return whether it was valid. Inside a transaction."""
     mine = PushMessage.objects.filter(id=message.id, attempt=message.attempt, state=State.SENDING)
     ended = bool(mine.update(state=state, lease_until=None, **fields))
     waiting = PushMessage.objects.filter(

@@ -111,14 +111,16 @@ class Period:
 def reserve_all(requests: Sequence[ReservationRequest]) -> list[Decision | Exception]:
     """Return what became of each request, in one transaction; each in its own when that fails."""
     try:
-        return [*reserved(requests)]
+        return [*reserve_with_retries(requests)]
     except DatabaseError as error:
         if len(requests) == 1:
             return [error]
     return [found for each in requests for found in reserve_all([each])]
 
 
-def reserved(requests: Sequence[ReservationRequest], *, tries: int = 1) -> list[Decision]:
+def reserve_with_retries(
+    requests: Sequence[ReservationRequest], *, tries: int = 1
+) -> list[Decision]:
     """Reserve ``requests`` in one transaction. Raises IntegrityError when budgets are deleted."""
     try:
         with atomic_write():
@@ -126,7 +128,7 @@ def reserved(requests: Sequence[ReservationRequest], *, tries: int = 1) -> list[
     except IntegrityError:
         if tries == ATTEMPTS:
             raise
-    return reserved(requests, tries=tries + 1)
+    return reserve_with_retries(requests, tries=tries + 1)
 
 
 def reserve_in(requests: Sequence[ReservationRequest]) -> list[Decision]:
@@ -152,7 +154,7 @@ def reserve_in(requests: Sequence[ReservationRequest]) -> list[Decision]:
             known |= {(each.limit.budget.id, each.limit.person) for each in allowances}
     for period in sorted(periods.values(), key=lambda each: each.id):
         write(period)
-    return stored(requests, results, day)
+    return store_calls(requests, results, day)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +194,14 @@ def price(request: ReservationRequest, output_tokens: int) -> int:
 
 
 def affordable(request: ReservationRequest, left: int) -> int:
-    """Return the most tokens of an answer that cost no more than ``left`` with the prompt, at most
-    those asked for; -1 where the prompt costs more.
-    """
+    """Return the most tokens of an answer that ``left`` pays for; -1 if the prompt costs more."""
     left = max(left, 0)  # of an overdrawn budget, too: a call that costs nothing fits
     answers = range(request.output_tokens + 1)
     return bisect_right(answers, left, key=partial(price, request)) - 1
 
 
 def decide(request: ReservationRequest, allowances: Sequence[Allowance], day: date) -> Decision:
-    """Return whether the call may be made; takes its amounts from the periods, or marks the one
-    that refuses it.
-    """
+    """Return whether the call may be made; take its amounts, or mark the period that refuses it."""
     most = request.output_tokens
     now = min([most, *(each.answer(request, each.period.left) for each in allowances)])
     # When the other open calls have ended, at most.
@@ -309,9 +307,7 @@ def counted_messages(requests: Sequence[ReservationRequest]) -> dict[int, set[tu
 
 
 def of_messages(run_ids: AbstractSet[int]) -> dict[int | None, int]:
-    """Return the id of each of these runs, and of each that one of them goes on with after its
-    pauses -> that of the one.
-    """
+    """Return run id -> id of the run of its message, for these runs and those before a pause."""
     found: dict[int | None, int] = {each: each for each in run_ids}
     later = found
     while later:
@@ -334,7 +330,7 @@ def write(period: Period) -> None:
             raise IntegrityError("a budget was changed while its row was locked")
 
 
-def stored(
+def store_calls(
     requests: Sequence[ReservationRequest], results: Sequence[Decision], day: date
 ) -> list[Decision]:
     """Store the open calls of granted requests; return the results with their ids."""

@@ -23,7 +23,6 @@ def doubt_unsent(*, error: str) -> int:
 
 
 def was_shown_before_restore(run: Run) -> bool:
-    """Return whether the database is restored and the copy had a message of ``run`` that was sent:
-    it may have grown since."""
+    """Return whether a message of ``run`` was sent before the database was restored."""
     restored = Installation.objects.filter(id=1, restored_at__gt=run.created_at)
     return restored.exists() and run.deliveries.exclude(external_message_id="").exists()

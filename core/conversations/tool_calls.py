@@ -80,9 +80,7 @@ class Stored:
 
 
 def digest_of(tool: str, arguments: str) -> str:
-    """Return the hash of a call: of the tool and its arguments (JSON text), in any order of keys
-    and with any spaces.
-    """
+    """Return the hash of a tool and its arguments, in any order of keys and with any spaces."""
     try:
         plain = orjson.dumps(orjson.loads(arguments or "{}"), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # or it is nested too deeply
@@ -132,9 +130,7 @@ def pause(
 
 
 def sign_in_of(wanted: SignInWanted, user_id: int | None, expires_at: datetime) -> McpSignIn | None:
-    """Return the stored sign-in of a question; None without a person to ask, and
-    without the server.
-    """
+    """Return the stored sign-in of a question; None without its person or server."""
     if user_id is None or not McpServer.objects.filter(pk=wanted.server_id).exists():
         return None
     row, _ = McpSignIn.objects.get_or_create(
@@ -158,9 +154,7 @@ def waiting() -> QuerySet[ToolCall]:
 
 
 def locked(call: ToolCall) -> ToolCall | None:
-    """Return a call anew, with its pause locked until the end of the transaction; None where its
-    chat was deleted meanwhile.
-    """
+    """Reload a call with its pause locked; None where its chat was deleted meanwhile."""
     list(RunPause.objects.select_for_update(no_key=True).filter(run_id=call.run_id))
     return ToolCall.objects.select_related(*PARTS).filter(pk=call.pk).first()
 
@@ -203,9 +197,7 @@ OVER = Instances(lambda: waiting().filter(expires_at__lte=Param("now", DateTimeF
 
 
 def expire(*, now: datetime, show: Callable[[ToolCall], None]) -> None:
-    """End the questions without an answer in time; ``show`` is called for each, in its transaction.
-    A chore.
-    """
+    """End the questions without an answer in time; ``show`` is called for each. A chore."""
     for call in OVER.all(now=now):
         with atomic_write():
             row = locked(call)
@@ -367,9 +359,7 @@ def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool
 
 
 def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:
-    """Return a call with the same arguments that may have happened, of a run or of those before
-    its pauses.
-    """
+    """Return the same call, of this run or before its pauses, that may have happened."""
     runs, options = [run.pk], run.options
     while before := options.get("continues"):
         runs.append(before)
@@ -388,9 +378,7 @@ def check_fence(run: Run) -> None:
 
 
 def finish(*, call: ToolCall, result: Stored | None) -> None:
-    """Store the result of a call that this attempt has started; None: it had none in time, and is
-    ``unsure``.
-    """
+    """Store the result of a started call; None: it had none in time, and is ``unsure``."""
     state = State.UNSURE if result is None else State.DONE
     data: dict[str, Any] | None = None
     if result is not None:
@@ -436,8 +424,6 @@ QUESTIONS = transactions.FarTimes(
 
 
 def bring_near() -> None:
-    """Shorten what a clock which was set back left valid far into the future: questions, and each
-    yes for an hour.
-    """
+    """Shorten waits that end far in the future because the clock was set back."""
     GRANTS.bring_near(most=HOUR)
     QUESTIONS.bring_near(most=timedelta(hours=settings.TOOL_QUESTION_HOURS))

@@ -106,9 +106,7 @@ def tool_call(name: str, call_id: str) -> AbstractContextManager[None]:
 
 
 def long_task(job: Job) -> AbstractContextManager[None]:
-    """Record a claimed long task while it lasts, under the tool call that began it; and, for the
-    first attempt, how long it waited.
-    """
+    """Trace a claimed long task while it lasts; and, once, how long it waited."""
     if not tracing.is_on():
         return nullcontext()
     turn_of_it = tracing.child(tracing.root_of(of_run(job.run)), key_of_turn(job.run))

@@ -86,9 +86,7 @@ def span(*, delivery: Delivery, shares: Shares) -> Span:
 
 
 def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime | None]]:
-    """Return the sequence's known message ids, each with a time before which it existed; None where
-    that was surely before ``delivery``.
-    """
+    """Return known message ids, each with a time after its making (None: before ``delivery``)."""
     answered = [delivery.target.get("reply_to")]
     route = delivery.run.route if delivery.run is not None else {}
     # A supergroup starts its ids anew: an answered message may have an id of the former group.

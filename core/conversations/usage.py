@@ -85,9 +85,7 @@ class FinishedCall:
 
 @dataclass(slots=True)
 class Ledger:
-    """The calls of one run or task in this process, shared by its meters; ``common``: the columns
-    that all have.
-    """
+    """The calls of one run or task; ``common``: the columns that all have."""
 
     common: dict[str, Any]
     limits: tuple[Limit, ...]
@@ -192,9 +190,7 @@ class RunMeter:
     async def _ask(
         self, model: ModelInfo, request: ModelRequest, prompt: int, *, is_last: bool
     ) -> Decision:
-        """Return the answer of the database. When this is cancelled meanwhile, a reservation is
-        noted as a call that was not made.
-        """
+        """Ask the database; if this is cancelled, note a reservation as a call not made."""
         pending = [each for each in self.ledger.unstored if each.call_id]
         columns = {**self._named(model), **self.ledger.common}
         call = ModelCall(**columns, prompt_tokens=prompt_tokens(request))
@@ -372,9 +368,7 @@ def mark_stored(calls: Sequence[FinishedCall]) -> None:
 
 
 def store(meter: RunMeter) -> None:
-    """Store the calls that are not stored yet: of a long task, or of a run that this process has
-    lost: they were made.
-    """
+    """Store the calls that are not stored yet: of a long task, or of a run that was lost."""
     if not meter.ledger.unstored:
         return
     price(meter)

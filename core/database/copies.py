@@ -95,9 +95,7 @@ def read_through(archive: Path) -> None:
 
 
 def why_not_tried() -> str:
-    """Return why no archive is restored beside the database of this installation, which is on a
-    server; empty when one may be.
-    """
+    """Return why no archive is restored in a database beside this one; empty when one can be."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
         [may_create] = cursor.fetchone() or (False,)
@@ -142,9 +140,7 @@ def empty() -> None:
 
 
 def fill(copied: Path, *, database: str = "") -> None:
-    """Fill the empty database of this installation, or another one of its server, from an archive.
-    Raises CopyError.
-    """
+    """Fill the empty database, or another one of its server, from an archive. Raises CopyError."""
     # The comment of an extension is for its owner to change, who may be a superuser.
     left_out = ("--no-owner", "--no-privileges", "--no-comments")
     options = (*left_out, "--exit-on-error", "--single-transaction")
@@ -152,9 +148,7 @@ def fill(copied: Path, *, database: str = "") -> None:
 
 
 def run_connected(program: str, *arguments: str, database: str = "") -> None:
-    """Run a program of PostgreSQL on this installation's database, or on another one of its server.
-    Raises CopyError.
-    """
+    """Run a program of PostgreSQL on this database, or on ``database``. Raises CopyError."""
     given = connection.settings_dict
     if database:
         given = {**given, "NAME": database}
@@ -164,9 +158,7 @@ def run_connected(program: str, *arguments: str, database: str = "") -> None:
 
 
 def parameters(options: Mapping[str, object]) -> dict[str, str]:
-    """Return libpq's parameters as its programs take them from the environment: ``dbshell`` passes
-    few of them on.
-    """
+    """Return libpq's parameters as environment variables: ``dbshell`` passes few of them on."""
     from psycopg import pq  # noqa: PLC0415 - 9 MB that a worker on SQLite does without
 
     known = {each.keyword.decode(): each.envvar for each in pq.Conninfo.get_defaults()}

@@ -80,9 +80,7 @@ def copy(model: type[Model], source: str) -> int:
 
 
 def check_json(model: type[Model], source: str) -> None:
-    """Raise ValueError when a value of SQLite is no JSON: Django reads it as a text, which would be
-    copied as one.
-    """
+    """Raise ValueError for a value of SQLite that is no JSON: Django would copy it as text."""
     if connections[source].vendor != "sqlite":
         return
     quote = connections[source].ops.quote_name
@@ -130,9 +128,7 @@ def line_of(row: tuple[Any, ...]) -> bytes:
 
 
 def comparable(value: Any) -> Any:
-    """Return a value in which each whole number is an integer: in JSON, PostgreSQL writes 1e16 as
-    one, and knows no negative zero.
-    """
+    """Return a value with whole numbers as integers: PostgreSQL writes 1e16 as one in JSON."""
     if isinstance(value, float) and value.is_integer():
         return int(Decimal(repr(value)))
     if isinstance(value, dict):

@@ -60,9 +60,7 @@ class Param(Expression):
 
 
 class Among(Func):
-    """The condition that a column is in the list that a call passes as ``name``: one parameter, so
-    that its length does not change the statement.
-    """
+    """The condition that a column is in the list ``name``: one parameter, whatever its length."""
 
     output_field = models.BooleanField()
 
@@ -90,8 +88,7 @@ def list_parameter(values: Iterable[int | str], connection: BaseDatabaseWrapper)
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A compiled statement of one connection; ``params`` holds a :class:`Param` for each value that
-    a call passes."""
+    """A compiled statement of one connection; ``params`` has a :class:`Param` for each value."""
 
     connection: BaseDatabaseWrapper
     text: str
@@ -268,9 +265,7 @@ class Instances(Generic[M]):
 
 
 def instance_maker(compiler: Any) -> Callable[[Row], Any]:
-    """Return the function that makes an instance of a row, with its annotations and related
-    instances, as ``ModelIterable`` does.
-    """
+    """Return the function that makes a row an instance, as ``ModelIterable`` does."""
     populators: Any = get_related_populators  # django-stubs know another signature
     info, select = compiler.klass_info, compiler.select
     model, first, last = info["model"], info["select_fields"][0], info["select_fields"][-1] + 1

@@ -103,9 +103,7 @@ LAG = """SELECT COALESCE((SELECT MAX(id) FROM core_message), 0) - indexed_to
 
 
 def fold(text: str) -> str:
-    """Return ``text`` as it is compared: in lower case, a final sigma and a Turkish i as any other,
-    ß as ss.
-    """
+    """Return ``text`` for comparison: lower case, ß as ss, one form of sigma and of i."""
     lower = text.lower()
     if lower.isascii():
         return lower
@@ -135,9 +133,7 @@ def spellings(words: str) -> list[str]:
 
 
 def in_newest(*, sessions: Sequence[int], words: str, messages: int) -> dict[int, int]:
-    """Return the newest message with ``words`` of each session that has one among its last
-    ``messages``, by session.
-    """
+    """Return the newest message with ``words`` among the last ones, by session."""
     contains, given = condition(words)
     sql = NEWEST.format(contains=contains, among=among())
     rows = fetch(sql, [messages, *given, list_parameter(sessions, connection)])
@@ -178,9 +174,7 @@ def among() -> str:
 
 
 def condition(words: str) -> tuple[str, list[str]]:
-    """Return the condition that ``said.text``, which is indexed, holds ``words``, and that people
-    see them there, with its parameters.
-    """
+    """Return the condition that the indexed and the shown text have ``words``; its parameters."""
     found = spellings(words)
     if connection.vendor == "sqlite":
         each, shown = "instr(latchkey_fold({}), %s) > 0", "json_extract(said.data, '$.said')"

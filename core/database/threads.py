@@ -36,9 +36,7 @@ class LifoThreadPool(Executor):
         self._ended = False
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Call it in a thread. Raises RuntimeError after :meth:`shutdown`, and where the system has
-        no thread for it.
-        """
+        """Call it in a thread. Raises RuntimeError after :meth:`shutdown`, or without a thread."""
         future: Future[T] = Future()
         work: Work = (future, partial(call, *args, **kwargs))
         with self._lock:

@@ -185,7 +185,6 @@ def fields_of(model: type[Model]) -> Fields:
 
 @cache
 def insert_into(model: type[Model]) -> str:
-    """Return the beginning of an INSERT."""
     columns = ", ".join(f'"{each.column}"' for each in fields_of(model))
     return f'INSERT INTO "{model._meta.db_table}" ({columns})'
 
@@ -205,8 +204,7 @@ def update_by_id(model: type[Model], names: tuple[str, ...]) -> tuple[str, Field
 
 
 def insert_rows(model: type[Model], rows: Sequence[Row]) -> None:
-    """Insert ``rows``, each the values of all columns but an automatic id, as the driver takes
-    them."""
+    """Insert ``rows``: the values of all columns but an automatic id, as the driver takes them."""
     if len(rows) == 1:  # executemany would open a pipeline on PostgreSQL
         driver.execute(connections[DEFAULT_DB_ALIAS], insert_text(model), rows[0])
     elif rows:

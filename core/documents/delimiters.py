@@ -22,9 +22,7 @@ def delimiter_of(text: str) -> str:
 
 
 def evenness(sample: str, sign: str) -> float:
-    """Return the share of the rows of ``sample`` that have the usual number of cells; 0 where most
-    have one cell.
-    """
+    """Return the share of rows with the usual number of cells; 0 where that is one."""
     rows = csv.reader(io.StringIO(sample, newline=None), delimiter=sign)
     counts = Counter(len(row) for row in islice(rows, SNIFFED_ROWS) if row)
     usual, number = counts.most_common(1)[0] if counts else (1, 0)

@@ -37,9 +37,7 @@ def parts_of(owner: Any, kind: str) -> Iterator[Any]:
 
 
 def root_of(part: Any) -> Any:
-    """Return the root of an XML part: that of python-docx, which has parsed most of them, or our
-    own.
-    """
+    """Return the root of an XML part, as python-docx has parsed it, or parsed here."""
     found = getattr(part, "element", None)
     return parsed(part.blob) if found is None else found
 

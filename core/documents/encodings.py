@@ -135,7 +135,5 @@ def east_asian(sample: bytes) -> Iterator[str]:
 
 
 def paired(text: str) -> str:
-    """Return a text whose characters beyond U+FFFF may be two halves each with these joined; a lone
-    half is replaced.
-    """
+    """Join the two halves of characters beyond U+FFFF; replace a lone half."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

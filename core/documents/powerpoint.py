@@ -15,9 +15,7 @@ PARAGRAPH, ROW, CELL = f"{DRAWING}p", f"{DRAWING}tr", f"{DRAWING}tc"
 
 
 def lines_of(element: Any, owner: Any) -> Iterator[str]:
-    """Yield the paragraphs, the rows of tables, charts and diagrams in an element of a slide, whose
-    part is ``owner``.
-    """
+    """Yield the text in an element of a slide: paragraphs, rows, charts and diagrams."""
     for child in element:
         if child.tag == PARAGRAPH:
             yield word.text_of(child)

@@ -130,9 +130,7 @@ def in_sections(blocks: Iterable[Block], *, unnamed: str = "") -> Iterator[Pair]
 
 
 def sections_of_docx(path: Path) -> Iterator[Pair]:
-    """Yield paragraphs and tables under their headings, then notes, comments and page headers.
-    python-docx resolves no entities.
-    """
+    """Yield paragraphs and tables under headings, then notes, comments and page headers."""
     from docx.opc.part import PartFactory  # noqa: PLC0415
     from docx.package import Package  # noqa: PLC0415
     from docx.parts.document import DocumentPart  # noqa: PLC0415

@@ -48,9 +48,7 @@ RAISED_NUMBER = re.compile(r"[+−–-]?\d+(?:[.,/]\d+)*")
 
 
 def inside(parent: Any, *tags: str) -> Iterator[Any]:
-    """Yield the elements of these tags in ``parent``, also those of its content controls and of
-    tracked changes.
-    """
+    """Yield the elements of these tags, also in content controls and tracked changes."""
     for child in parent:
         if child.tag in tags:
             yield child

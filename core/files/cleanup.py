@@ -94,14 +94,14 @@ def discard_unfinished() -> int:
     return len(left)
 
 
-def sweep(*, now: float | None = None) -> int:
+def sweep() -> int:
     """Remove old bytes without a row (their user or session was deleted).
 
     None in the folder of another database, which has their rows.
     """
     if storage.misplaced():
         return 0
-    before = (now or time.time()) - settings.UNNAMED_FILE_HOURS * 3600
+    before = time.time() - settings.UNNAMED_FILE_HOURS * 3600
     removed = 0
     for place in sorted(storage.folder().glob("??")):
         removed += without_rows([path for path in place.iterdir() if is_old(path, before)])

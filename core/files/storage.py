@@ -88,9 +88,7 @@ def keep(
     expires_at: datetime | None = None,
     origin: str = SENT,
 ) -> StoredFile:
-    """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError and
-    NotStoredError.
-    """
+    """Store ``content``; ``name`` is a label. Raises QuotaExceededError, NotStoredError."""
     path = new_path()
     try:
         append(path, content)
@@ -118,9 +116,7 @@ def append(path: Path, data: bytes) -> None:
 
 @disk_failures()
 def uploaded(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """Return the unsaved row of the bytes at ``path``, which stay there after a power cut: not in a
-    transaction. Raises NotStoredError.
-    """
+    """Return the unsaved row of a synced upload. Not in a transaction. Raises NotStoredError."""
     disk.sync_within(folder(), path)
     return described(path=path, name=name, content_type=type_of(path, name), **fields)
 
@@ -180,9 +176,7 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError and
-    NotStoredError.
-    """
+    """Create the row of an upload. Raises QuotaExceededError and NotStoredError."""
     return entered(uploaded(path=path, user=user, name=name))
 
 

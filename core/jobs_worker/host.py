@@ -125,9 +125,7 @@ class Host:
         raise PluginError("The model could not be asked.")
 
     async def _answer(self, request: ModelRequest) -> str:
-        """Return the model's text, or the stored answer of an earlier attempt to the same
-        question.
-        """
+        """Return the model's text; on a further attempt, the stored answer to this question."""
         question = [request.messages, request.options]
         known = await in_thread(self._answers.find, question)
         if known is not None:
@@ -208,9 +206,7 @@ def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def json_in(said: str, brackets: str) -> str:
-    """Return the text from the first of ``brackets`` to the last of its kind: models add fences and
-    words.
-    """
+    """Return the JSON in a text, without the fences and words that models add around it."""
     starts = [at for at in map(said.find, brackets) if at >= 0]
     if not starts:
         return said.strip()

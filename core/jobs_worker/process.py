@@ -37,7 +37,7 @@ def work(*, job_id: int, attempt: int) -> int:
         if job is not None:
             log_ids.begin(run=job.run.public_id, session=job.run.session.public_id)
             logger.info("a long task begins, attempt %d", attempt)
-            asyncio.run(performed(job))
+            asyncio.run(perform_and_close(job))
     except MemoryError:
         return OUT_OF_MEMORY
     except (Exception, SystemExit):  # a plugin may call `sys.exit`
@@ -48,7 +48,7 @@ def work(*, job_id: int, attempt: int) -> int:
     return ENDED_WELL
 
 
-async def performed(job: Job) -> None:
+async def perform_and_close(job: Job) -> None:
     """Run the job, then close the model's connections."""
     try:
         with traces.long_task(job):

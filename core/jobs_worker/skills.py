@@ -160,9 +160,7 @@ async def run(job: Job, host: Host) -> PluginResult:
 
 
 def is_result(path: Path) -> bool:
-    """Return whether a file in a script's home is for the user: platforms take no empty one, and
-    hidden ones are programs' own.
-    """
+    """Return whether a script's file is for the user: not empty and not hidden."""
     return not path.name.startswith(".") and path.is_file() and path.stat().st_size > 0
 
 
@@ -209,8 +207,6 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
 
 
 def limit(parent: int, memory: int) -> None:
-    """Limit memory (bytes), CPU time and file size in the script's process, which ends with its
-    ``parent``.
-    """
+    """Limit memory, CPU time and file size of the script's process; end it with ``parent``."""
     child.die_with_parent(parent=parent)
     resource_limits.limit(memory=memory, seconds=int(SECONDS), file_bytes=FILE_BYTES)

@@ -66,9 +66,7 @@ PAPER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The source in a call: ``files`` by handle or name, an ``address``, a ``text`` or a
-    ``topic``.
-    """
+    """The source in a call: ``files`` (handles, names), an ``address``, ``text`` or ``topic``."""
 
     files: Sequence[str] = ()
     address: str = ""
@@ -170,9 +168,7 @@ def content_of(found: Fetched) -> bytes:
 
 
 def name_of(found: Fetched) -> str:
-    """Return the file name of a fetched document: the end of its address, with an extension of its
-    type if it has none.
-    """
+    """Return the file name of a fetched document: from its address, with an extension."""
     parts = urlsplit(found.url)
     last = PurePosixPath(unquote(parts.path)).name or parts.hostname or "page"
     extension = guess_extension(found.content_type) or ""
@@ -180,9 +176,7 @@ def name_of(found: Fetched) -> str:
 
 
 async def of_files(chosen: Chosen, host: Host) -> Source:
-    """Return the text of documents with its references. Raises PluginError when none can be
-    read.
-    """
+    """Return the text of documents with references. Raises PluginError if none is readable."""
     await host.progress("Reading the document…")
     read: list[tuple[StoredFile, list[tuple[str, str]]]] = []
     left = [f"“{row.name}”" for row in chosen.left[:MOST_NAMED]]
@@ -271,9 +265,7 @@ def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None
 
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
-    """Return earlier documents: those named, the last two or all if these are meant, else those of
-    the last message.
-    """
+    """Return earlier documents: the named ones, the last two, all, or the last message's."""
     messages = documents_before(job.run, own)
     if not messages:
         return Chosen([])
@@ -303,9 +295,7 @@ def documents_before(run: Run, own: QuerySet[StoredFile]) -> list[list[StoredFil
 
 
 def before(run: Run) -> QuerySet[Message]:
-    """Return the messages of a run's conversation before it; late answers to an earlier one are
-    none.
-    """
+    """Return the earlier messages of a run's conversation, without late answers."""
     rows = Message.objects.filter(session_id=run.session_id, run_id__lt=run.pk)
     earlier = Message.objects.filter(run=OuterRef("run"), role="user", id__lte=run.history_from)
     return rows.filter(id__gt=run.history_from).exclude(Exists(earlier))

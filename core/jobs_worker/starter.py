@@ -107,7 +107,6 @@ class Starter:
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -203,9 +202,7 @@ def why_not(job: Job, deadline: float) -> Callable[[], None] | None:
 
 
 def quietly(ask: Callable[[], bool]) -> bool:
-    """Query the database; while it is unavailable return True: the child's own fence protects
-    the row.
-    """
+    """Query the database; True while it is unavailable: the child's fence protects the row."""
     try:
         return ask()
     except DatabaseFailure:

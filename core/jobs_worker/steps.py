@@ -91,9 +91,7 @@ def drop_answers(job_id: int) -> bool:
 
 
 def sendable(message: Message) -> MessageDict:
-    """Return a message in its stored form. Raises MessageError for one that a plugin may not
-    send.
-    """
+    """Return a plugin's message in its stored form. Raises MessageError if it may not send it."""
     if message.type in SENDABLE_NOT:
         raise MessageError("type", f"a plugin sends no {message.type} messages")
     if message.delta:

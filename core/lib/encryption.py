@@ -44,9 +44,7 @@ def decrypt(sealed: str) -> dict[str, str]:
 
 
 def decrypt_once(sealed: str) -> dict[str, str]:
-    """Return the secrets, not cached: of a client's, which come by the thousand. Raises
-    DecryptError.
-    """
+    """Return secrets without caching: clients' come by the thousand. Raises DecryptError."""
     opened: dict[str, str] = orjson.loads(with_a_key(box().decrypt, sealed))
     return opened
 

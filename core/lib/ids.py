@@ -18,7 +18,5 @@ def is_public_id(value: object) -> bool:
 
 
 def digest_of(name: str, length: int) -> str:
-    """Return ``length`` (at most 64) hexadecimal digits that stand for a name: the same for the
-    same one.
-    """
+    """Return ``length`` (at most 64) hexadecimal digits of a name's hash."""
     return sha256(name.encode(errors="replace")).hexdigest()[:length]

@@ -27,9 +27,7 @@ def of_tag(tag: str) -> str:
 
 
 def of_header(header: str) -> str:
-    """Return the first language of an ``Accept-Language`` header that the interface has, else
-    English.
-    """
+    """Return the first available language of an ``Accept-Language`` header, else English."""
     for tag, _ in parse_accept_lang_header(header[:HEADER_CHARACTERS].lower()):
         found = of_tag(tag)
         if found:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language. ``tag`` is BCP 47, ``name`` is for the model; ``contents`` and ``in_short`` are
-    headings of a deck.
-    """
+    """A language: BCP 47 ``tag``; ``name`` for the model; the others are headings of a deck."""
 
     tag: str
     name: str

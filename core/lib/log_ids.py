@@ -17,9 +17,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Ids:
-    """Public ids; empty while there is none. ``began``: when the work did, and ``caller``: the span
-    of a client that it is for, both for its trace.
-    """
+    """Public ids, or empty. For the trace: ``began``, and ``caller``, the client's span."""
 
     run: str = ""
     session: str = ""

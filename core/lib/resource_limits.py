@@ -15,9 +15,7 @@ def limit(*, memory: int, seconds: int, file_bytes: int = 0) -> None:
 
 
 def lower(kind: int, most: int) -> None:
-    """Set a limit of this process. A lower one stays, as that of a long task whose process starts
-    this one: to raise it is refused.
-    """
+    """Lower a limit of this process; a lower one stays, as raising it is refused."""
     hard = resource.getrlimit(kind)[1]
     lowest = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(kind, (lowest, lowest))

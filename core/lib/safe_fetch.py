@@ -113,9 +113,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The content of a URL; ``content_type`` without parameters, lower case. ``charset`` as the
-    server names it; empty for none.
-    """
+    """A fetched URL; ``content_type`` in lower case, ``charset`` of the server or empty."""
 
     url: str
     content_type: str
@@ -255,9 +253,7 @@ class Fetcher:
                 return Posted(response.status, dict(response.headers), answer)
 
     def _session(self, addresses: Sequence[Address]) -> aiohttp.ClientSession:
-        """Return the session of one request: no other has its connection or its cookies. It
-        connects to the first address that answers.
-        """
+        """Return a session for one request, which connects to the first address that answers."""
         connector = aiohttp.TCPConnector(resolver=Pinned(addresses), ssl=self.tls)
         return aiohttp.ClientSession(
             connector=connector, auto_decompress=False, request_class=leases.LeasedRequest

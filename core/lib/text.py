@@ -50,9 +50,7 @@ def is_of_file_name(character: str) -> bool:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return ``text`` on one line, without control characters and others that show nothing, at most
-    ``limit`` characters.
-    """
+    """Return ``text`` on one line without invisible characters, at most ``limit`` characters."""
     shown = HIDDEN.sub(" ", clean(text))
     seen = "".join(c if c.isprintable() or c in JOINERS else " " for c in shown)
     flat = " ".join(STRAY_JOINER.sub(" ", seen).split())
@@ -127,9 +125,7 @@ def shown_words(text: str) -> str:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """Return a number with its noun in English: ``1 file``, ``2 files``. ``several``: the plural
-    where it is not that.
-    """
+    """Return a number with its English noun: ``1 file``, ``2 files``; ``several``: the plural."""
     return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 

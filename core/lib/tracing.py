@@ -37,9 +37,7 @@ class SpanIds(NamedTuple):
 
 @dataclass(slots=True)
 class Span:
-    """One step. Times are nanoseconds since 1970; ``parent`` is 0 for a root; ``error`` is a code,
-    never a text.
-    """
+    """One step in nanoseconds since 1970. ``parent`` 0: a root. ``error``: a code, never a text."""
 
     name: str
     ids: SpanIds
@@ -81,7 +79,6 @@ def load(process: str) -> None:
 
 @cache
 def exporter() -> "BatchExporter":
-    """Return the exporter of this process."""
     from core.lib.tracing_export import BatchExporter  # noqa: PLC0415 - only while it is on
 
     return BatchExporter(process_name)

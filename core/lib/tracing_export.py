@@ -86,9 +86,7 @@ class BatchExporter:
         self._tracer = self._provider.get_tracer("latchkey", VERSION)
 
     def is_wanted(self, trace: int) -> bool:
-        """Ask the sampler as for a root: OTEL_TRACES_SAMPLER decides by the id of the trace, in all
-        processes alike.
-        """
+        """Ask the sampler (OTEL_TRACES_SAMPLER) by the trace's id: all processes agree."""
         decided = self._provider.sampler.should_sample(None, trace, "message")
         return decided.decision == Decision.RECORD_AND_SAMPLE
 

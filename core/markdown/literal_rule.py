@@ -65,9 +65,7 @@ class Linker(LinkifyIt):  # type: ignore[misc]  # it has no types
 
 
 def linker() -> LinkifyIt:
-    """Return the finder of addresses: whole ones (README.md is no host), which end before a sign of
-    a CJK text.
-    """
+    """Return the finder of whole addresses, which end before CJK signs."""
     return Linker(options={"fuzzy_email": False, "fuzzy_link": False})
 
 

@@ -86,9 +86,7 @@ def raised(state: StateInline, mark: Footnote) -> None:
 
 
 def numbers(blocks: Iterable[str]) -> frozenset[str]:
-    """Return the numbers of the footnotes that have a mark and a note. ``blocks``: the texts that
-    are no code.
-    """
+    """Return the numbers of footnotes with a mark and a note in ``blocks``, texts without code."""
     source = "\n".join(blocks)
     notes = Counter(_NOTE.findall(source))
     marks = Counter(_MARK.findall(source)) if notes else {}

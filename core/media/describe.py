@@ -47,9 +47,7 @@ class Describer:
         return not settings.VISION_MODEL or self.environment is None
 
     async def image(self, content: bytes, *, content_type: str) -> str:
-        """Return a description of the picture; empty when there is no vision model. Raises
-        ProviderError.
-        """
+        """Return the picture's description; empty without a vision model. Raises ProviderError."""
         if self.is_blind or self.environment is None:
             return ""
         url = f"data:{content_type};base64,{base64.b64encode(content).decode()}"

@@ -11,9 +11,7 @@ MOST_BYTES = 5 * 1024 * 1024
 
 
 def command(path: Path, *, program: str, at: float) -> list[str]:
-    """Return ffmpeg's arguments: one JPEG of at most 1024 pixels to stdout; files only, no
-    network.
-    """
+    """Return ffmpeg's arguments: a JPEG of at most 1024 pixels to stdout; no network."""
     return [
         program,
         *("-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe"),
@@ -23,9 +21,7 @@ def command(path: Path, *, program: str, at: float) -> list[str]:
 
 
 async def of_video(path: Path, *, duration: int | None) -> bytes | None:
-    """Return a JPEG from the first third of the video; None without ffmpeg, or when it finds
-    none.
-    """
+    """Return a JPEG from the first third of a video; None without ffmpeg, or a picture."""
     program = shutil.which("ffmpeg")
     if program is None:
         return None

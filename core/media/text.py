@@ -59,9 +59,7 @@ def failed_text(medium: Medium) -> str:
 
 
 def labelled(**fields: str) -> list[str]:
-    """Return a line for each field that is not empty; further lines of it are indented, so that
-    none looks like another field.
-    """
+    """Return a line for each field; further lines of it are indented."""
     return [
         f"{label}: " + "\n  ".join(value.splitlines()) for label, value in fields.items() if value
     ]

@@ -56,9 +56,7 @@ def model_like(other: ModelInfo) -> ModelInfo:
 
 
 async def speech(path: Path, *, name: str) -> str:
-    """Return the transcript of the file; empty when no transcriber is available. Raises
-    TranscriptionError.
-    """
+    """Return the transcript; empty without a transcriber. Raises TranscriptionError."""
     try:
         async with asyncio.timeout(SECONDS):
             if settings.TRANSCRIPTION_MODEL:
@@ -138,9 +136,7 @@ def _one_at_a_time() -> asyncio.Semaphore:
 
 
 async def here(path: Path) -> str:
-    """Return the transcript by Whisper, which stops when its caller does. Raises
-    TranscriptionError.
-    """
+    """Return the transcript by Whisper, which ends with its caller. Raises TranscriptionError."""
     ended = Event()
     try:
         return await asyncio.to_thread(on_this_machine, path, ended)
@@ -149,9 +145,7 @@ async def here(path: Path) -> str:
 
 
 def on_this_machine(path: Path, ended: Event) -> str:
-    """Transcribe with Whisper, until ``ended`` is set. Raises TranscriptionError when the file has
-    no sound.
-    """
+    """Transcribe with Whisper until ``ended`` is set. Raises TranscriptionError (no sound)."""
     try:
         segments, _ = whisper().transcribe(str(path), beam_size=1, vad_filter=False)
         heard = takewhile(lambda _: not ended.is_set(), segments)

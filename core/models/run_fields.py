@@ -36,9 +36,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class Route(TypedDict, total=False):
-    """The target of a run's answer, taken when its batch was flushed ([C3]), and what else was
-    known then.
-    """
+    """The target of a run's answer, as it was when its batch was flushed ([C3])."""
 
     account: int  # primary key
     chat: str

@@ -37,9 +37,7 @@ def installed() -> Installed[Plugin]:
 
 
 def loaded(point: EntryPoint, others: Mapping[str, Plugin]) -> tuple[str, Plugin]:
-    """Return the plugin of another package, with its id. Raises BrokenError, and any error of its
-    module.
-    """
+    """Return the plugin and its id. Raises BrokenError, and any error of its module."""
     plugin: Plugin = point.load()
     if isinstance(plugin, type) or not iscoroutinefunction(getattr(plugin, "run", None)):
         raise BrokenError(f"{point.value} is no object with an async method run.")

@@ -147,9 +147,7 @@ class AgentLibrary:
         return self._model
 
     async def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Yield the deltas of an answer; a request with what its model does not take is sent
-        again.
-        """
+        """Yield the deltas of an answer; adapt and repeat a request that the model refuses."""
         known = self._refused[request.model]
         while True:
             told, begun = resent.request_without(known, request), False
@@ -311,9 +309,7 @@ def options(given: dict[str, Any]) -> ModelSettings:
 
 
 def parameters(request: ModelRequest) -> ModelRequestParameters:
-    """Return the tools, and the form of the answer: in words, as most vendors hold no model that
-    has tools to a schema.
-    """
+    """Return the tools, and the answer's form in words: few vendors take a schema with tools."""
     tools = [definition(tool) for tool in request.tools]
     form = request.options.get("response_format") or {}
     if form.get("type") not in ("json_object", "json_schema"):

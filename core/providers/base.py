@@ -45,9 +45,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class SealedDelta:
-    """A piece of the reasoning that only the server can read, as JSON of at most MOST_EXTRA
-    characters.
-    """
+    """Reasoning that only the server can read, as JSON of at most MOST_EXTRA characters."""
 
     text: str
 
@@ -186,9 +184,7 @@ def size_of(delta: Delta) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The text of one answer. ``is_cut``: it ended at its limit; ``has_thought``: a part of it was
-    reasoning.
-    """
+    """The text of an answer. ``is_cut``: by its limit; ``has_thought``: with reasoning."""
 
     text: str
     is_cut: bool

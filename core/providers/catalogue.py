@@ -271,9 +271,7 @@ def version() -> int:
 
 
 def changed() -> None:
-    """Raise the version, in the transaction of the change: to the time in microseconds, so that no
-    two databases have the same.
-    """
+    """Raise the version, to the time in microseconds, in the transaction of the change."""
     now = int(time.time() * 1_000_000)
     raised = Greatest(F("models_version") + 1, Value(now, output_field=BigIntegerField()))
     if not Installation.objects.filter(id=1).update(models_version=raised):
@@ -281,9 +279,7 @@ def changed() -> None:
 
 
 def read_whole() -> Catalogue:
-    """Return the snapshot of all rows at one version, without a transaction: on SQLite that would
-    wait for writers.
-    """
+    """Return all rows at one version, without a transaction, which waits for writers on SQLite."""
     for _ in range(MOST_READS):
         number = version()
         found = read(number)

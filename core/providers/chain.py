@@ -63,9 +63,7 @@ class Meter(Protocol):
         ...
 
     def shortage(self) -> ProviderError | None:
-        """Return the error of the call that is being made, where a budget has made its answer
-        shorter; its code is "budget".
-        """
+        """Return the error "budget" of the present call, if a budget shortened its answer."""
         ...
 
     def settled(
@@ -203,9 +201,7 @@ class Chain:
             await asyncio.sleep(seconds)
 
     def _check_end(self, delta: Delta, spent: Spent) -> None:
-        """Raise ProviderError at the end of an answer for which a budget has left too little: its
-        model has thought until then.
-        """
+        """Raise ProviderError if a budget left too little for the answer after the thoughts."""
         if isinstance(delta, Finish) and delta.reason == "length" and not spent.has_answer:
             error = self.meter.shortage()
             if error is not None:
@@ -240,9 +236,7 @@ class Chain:
     async def _call_with_pictures(
         self, model: ModelInfo, asked: ModelRequest, spent: Spent
     ) -> AsyncGenerator[Delta, None]:
-        """Yield the deltas of one call; a model that refuses pictures is asked once more without
-        them.
-        """
+        """Yield the deltas of a call; if the model refuses the pictures, repeat without them."""
         try:
             async with self._metered(model, asked, spent) as deltas:
                 async for delta in deltas:
@@ -275,7 +269,7 @@ class Chain:
         except ProviderError as error:
             failure = error.code
             if len(self.models) > 1 and circuits.is_counted(error):
-                await noted(circuits.failed, model_id=model.id, error=error)
+                await record_in_circuit(circuits.failed, model_id=model.id, error=error)
                 suspected.add(model.id)
             raise
         finally:
@@ -285,7 +279,7 @@ class Chain:
             record_call(model, spent, failure=failure, began=began)
         self.answered_by = model
         if model.id in suspected or model.failures or model.circuit is not None:
-            await noted(circuits.close, model_id=model.id)
+            await record_in_circuit(circuits.close, model_id=model.id)
             suspected.discard(model.id)
 
     def _fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
@@ -347,7 +341,7 @@ def limited(request: ModelRequest, most: int | None) -> ModelRequest:
     return replace(request, options={**request.options, **limits})
 
 
-async def noted(record: Callable[..., None], **of: Any) -> None:
+async def record_in_circuit(record: Callable[..., None], **of: Any) -> None:
     """Record the end of a call in the circuit of its model. The call counts all the same where the
     database is away, or the model was deleted meanwhile.
     """

@@ -45,9 +45,7 @@ NO_IMAGES = gettext_noop("The model answers, but cannot see pictures.")
 
 @dataclass(slots=True, kw_only=True)
 class Examination:
-    """The result: findings, the models that are offered, whether the one asked for answers, and its
-    abilities; None is not known.
-    """
+    """The findings, offered models, whether the model answers, its abilities (None: unknown)."""
 
     findings: list[Finding] = field(default_factory=list)
     answers: bool = False
@@ -185,9 +183,7 @@ class Examiner:
         self.result.note("base_url", said)
 
     async def _answers(self) -> bool:
-        """Ask for a call of a tool, and without one when that is refused; return whether the model
-        answers.
-        """
+        """Ask for a call of a tool, then without one; return whether the model answers."""
         if self.result.can_call_tools is not False:
             try:
                 called = await self._ask(questions.FOR_TOOL, with_tool=True)
@@ -293,9 +289,7 @@ class Examiner:
     async def _ask(
         self, question: str, *, with_tool: bool = False, picture: str = ""
     ) -> bool | None:
-        """Return whether the model did what it was asked; None when the answer was not read to its
-        end. Raises ProviderError.
-        """
+        """Return whether the model did as asked; None for a cut answer. Raises ProviderError."""
         try:
             native = questions.NATIVE.get(self.server.kind)
             if native is not None:

@@ -444,9 +444,7 @@ def of_exception(error: BaseException) -> Failure:
 
 
 def described(body: bytes) -> tuple[tuple[str, ...], str, list[dict[str, Any]]]:
-    """Return an error body's codes and types in lower case, its message, and the details of
-    Google's and OpenRouter's.
-    """
+    """Return an error body's codes and types in lower case, its message, and its details."""
     try:
         found: Any = orjson.loads(body[:BODY_BYTES] or b"null")
     except orjson.JSONDecodeError:

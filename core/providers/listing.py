@@ -189,9 +189,7 @@ def entries(reply: Any, name: str) -> list[dict[str, Any]]:
 
 
 def named(found: Any) -> list[ListedModel]:
-    """Return the models of a list's entries, sorted by name; those without a usable name left
-    out.
-    """
+    """Return a list's models by name, without those that have no usable name."""
     made: dict[str, ListedModel] = {}
     for each in found:
         name = each.get("id") or each.get("name") or each.get("model")
@@ -223,9 +221,7 @@ def whole(value: Any) -> int | None:
 
 
 def abilities_of(entry: dict[str, Any]) -> tuple[bool | None, bool | None]:
-    """Return whether a list's entry sees images and calls tools: OpenRouter's and Mistral's form,
-    and Ollama's.
-    """
+    """Return whether an entry sees images and calls tools (OpenRouter, Mistral, Ollama)."""
     images: bool | None = None
     tools: bool | None = None
     architecture, able = entry.get("architecture"), entry.get("capabilities")

@@ -220,9 +220,7 @@ class OpenAICompatible:
 
 @dataclass(slots=True)
 class Ending:
-    """The end of an answer: the reason and the usage, of which some servers send several.
-    ``is_done``: ``[DONE]`` came.
-    """
+    """An answer's reason and usage, which some servers repeat. ``is_done``: ``[DONE]`` came."""
 
     reason: str = ""
     stop_sequence: str = ""
@@ -241,16 +239,12 @@ class Ending:
         return isinstance(delta, Finish | Usage)
 
     def settle(self, *, begun: bool) -> None:
-        """Give a whole answer its reason where the server has given none: its end was marked, and
-        its tokens were counted.
-        """
+        """Add the reason that the server did not give for a complete answer."""
         if begun and not self.reason and self.is_done and self.usage is not None:
             self.reason = "tool_calls" if self.has_calls else "stop"
 
     def error(self, failure: Exception | None, *, begun: bool) -> ProviderError | None:
-        """Return the error of an answer that ended, with ``failure`` or without; None for a whole
-        one.
-        """
+        """Return the error of an answer that ended, or None for a complete one."""
         if isinstance(failure, ProviderError):
             return failure
         if self.reason in GIVEN_UP:
@@ -384,9 +378,7 @@ def joined(lines: list[bytes]) -> Iterator[Delta]:
 
 
 def continued(last: Delta | None, delta: Delta) -> Delta | None:
-    """Return ``last`` with ``delta`` added to its text; None when they are not pieces of one
-    text.
-    """
+    """Return ``last`` with ``delta`` appended; None for pieces of different texts."""
     for kind in (TextDelta, ThinkingDelta):
         if isinstance(last, kind) and isinstance(delta, kind):
             return kind(last.text + delta.text)

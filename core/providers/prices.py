@@ -54,7 +54,6 @@ class Price:
     tiers: tuple[tuple[int, int], ...] = ()
 
     def of(self, prompt_tokens: int) -> int:
-        """Return the price for a prompt of this length."""
         price = self.base
         for start, higher in self.tiers:
             if prompt_tokens > start:

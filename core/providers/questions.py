@@ -72,9 +72,7 @@ NATIVE: dict[str, Callable[..., tuple[str, Body]]] = {
 
 
 def is_done(body: Any, *, with_tool: bool) -> bool | None:
-    """Return whether an answer of Anthropic or Google calls the tool, or names the colour; None
-    when it has neither text nor a call.
-    """
+    """Return whether an answer calls the tool, or names the colour; None for an empty one."""
     parts = parts_of(body)
     called = any("functionCall" in each or each.get("type") == "tool_use" for each in parts)
     said = "".join(str(each.get("text") or "") for each in parts)

@@ -30,9 +30,7 @@ TOKENS = TextDelta | ThinkingDelta | ToolCallDelta
 
 
 def current() -> Provider:
-    """Return the settings' provider for the running event loop; one that only fails when none is
-    set up.
-    """
+    """Return the settings' provider for this event loop; without any, one whose calls fail."""
     try:
         return configured()
     except ProviderError as error:
@@ -89,16 +87,12 @@ def of_settings() -> Provider:
 
 
 def slot_of(info: ProviderInfo) -> AbstractAsyncContextManager[None]:
-    """Return what waits for a place among a provider's calls at once, of all processes, and holds
-    it; without a limit it does nothing.
-    """
+    """Return the semaphore of a provider's calls in all processes; without a limit, nothing."""
     return semaphores().slot(str(info.id), most=info.concurrency)
 
 
 class NoSlotError(ProviderError):
-    """All calls at once were in use for as long as a first token may take: no fault of the
-    model's.
-    """
+    """No slot became free for as long as a first token may take: not the model's fault."""
 
 
 class Shared:

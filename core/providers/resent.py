@@ -210,9 +210,7 @@ def of_person(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def merged(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return messages of which no two in a row have the same role, but calls of tools and their
-    results.
-    """
+    """Return messages without two of one role in a row, except calls of tools and results."""
     made: list[ChatMessage] = []
     for each in messages:
         last = made[-1] if made else {}

@@ -27,9 +27,7 @@ MADE_UP_CHARACTERS = 200
 
 
 def lacking(reason: str, messages: Sequence[ChatMessage], wanted: Set[str]) -> str:
-    """Return the word for the field that a request lacked, which was sent with those that are
-    ``wanted``; empty for another ``reason``.
-    """
+    """Return the word for the required field that a request lacked; empty for other reasons."""
     has_calls = any(each.get("tool_calls") for each in messages)
     named = (word for word in (THOUGHTS, DETAILS, SIGNATURE) if word in reason)
     return next((word for word in named if has_calls and word not in wanted), "")

@@ -77,9 +77,7 @@ class Holder:
 
 
 class SharedSemaphore:
-    """At most ``most`` holders at once of all processes that use the same name; first come, first
-    served. One event loop.
-    """
+    """At most ``most`` holders in all processes, first come, first served. One event loop."""
 
     def __init__(self, name: str, *, most: int) -> None:
         self.most = most

@@ -42,9 +42,7 @@ def can_see(model: ModelInfo) -> bool:
 
 
 def remember_refusal(model: ModelInfo, error: ProviderError) -> None:
-    """Record that the model answered without the pictures, and refused with them; unless it refused
-    just these.
-    """
+    """Record that the model refuses pictures, unless it refused only these."""
     if not OF_PICTURES.search(error.reason):
         refusals.put(key_of(model), "refused")
 

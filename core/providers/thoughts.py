@@ -83,9 +83,7 @@ class Thoughts:
             yield from self._made(text)
 
     def _begin(self, text: str) -> str:
-        """Return the text behind a tag that the answer begins with; hold a text that may become
-        one.
-        """
+        """Return the text after the opening tag; hold a text that may become one."""
         if len(text) < MOST_BLANKS and is_cut(text.lstrip()):
             self._held = text
             return ""
@@ -124,9 +122,7 @@ class Thoughts:
         yield from self._made(told)
 
     def _close(self, last: str, *, behind: int) -> Iterator[Delta]:
-        """End the thoughts, of which the ``last`` piece is not yet shown. ``behind``: the number of
-        characters after them.
-        """
+        """End the thoughts with their ``last`` piece. ``behind``: how many characters follow."""
         self.begins_open = not self._has_tag
         if self._is_thinking:
             yield from self._made(last)

@@ -72,9 +72,7 @@ def for_mistral(body: Body) -> Body:
 
 
 def with_ids(message: Body, form: re.Pattern[str], length: int) -> Body:
-    """Return a message whose calls have ids of a ``form``: others become ``length`` letters and
-    digits, the same for the same id.
-    """
+    """Return a message whose calls have ids of a ``form``; others become ``length`` characters."""
 
     def accepted(given: str) -> str:
         return given if form.fullmatch(given) else digest_of(given, length)
@@ -160,9 +158,7 @@ def address_of(info: ProviderInfo) -> str:
 
 
 def allowed_of(info: ProviderInfo) -> addresses.Allowed:
-    """Return the check of a provider's addresses. The vendor's own needs no permission: Ollama's is
-    this machine.
-    """
+    """Return the check of a provider's addresses; the vendor's own is always allowed."""
     return addresses.allowed_of(private=info.allow_private or not info.base_url.strip())
 
 
@@ -242,9 +238,7 @@ def unusable(reason: str) -> ProviderError:
 
 
 def build(info: ProviderInfo) -> Provider:
-    """Return a provider of a row, which connects lazily; one that only fails when the row is not
-    usable.
-    """
+    """Return a row's provider, connecting lazily; of an unusable row, one whose calls fail."""
     try:
         url, key = usable(info)
     except ProviderError as error:

@@ -115,9 +115,7 @@ class Lists:
         return True
 
     def bound(self, queue_names: Iterable[str]) -> None:
-        """Drop the oldest wake-ups of Celery's queues beyond MAX_WAITING: while no worker runs,
-        they add up.
-        """
+        """Drop the oldest wake-ups beyond MAX_WAITING, which add up while no worker runs."""
         with suppress(redis.RedisError, OSError):  # it has no more than before
             for name in queue_names:
                 self._client.ltrim(name, 0, MAX_WAITING - 1)  # a new one is the first

@@ -14,9 +14,7 @@ register = template.Library()
 
 @register.simple_tag
 def script_texts() -> SafeString:
-    """Return the ``<script>`` of the catalogue of the active language; nothing for English, whose
-    texts are in the scripts.
-    """
+    """Return the ``<script>`` with the active language's texts; nothing for English."""
     language = translation.get_language() or settings.LANGUAGE_CODE
     if language == settings.LANGUAGE_CODE:
         return SafeString("")

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class ToolContext:
     """The user of a call, and the target of its progress. ``emit`` adds a message to the run's log.
 
-    ``request`` is the user's text, ``context_tokens`` the window of the models that may answer.
+    ``request``: the user's text. ``context_tokens``: the window of the models that may answer.
     ``more_time`` extends the turn's time limit by seconds, for long work. ``was_said``: whether an
-    earlier attempt of the run emitted this message already. ``schedule_grant`` may block, and so
-    may ``is_listed``: whether the sender is this person, and not one whom an open list lets in.
+    earlier attempt of the run emitted this message. ``is_listed``: whether the sender is this
+    person, not one admitted by an open list; like ``schedule_grant``, it may block.
     """
 
     run_id: int
@@ -46,9 +46,7 @@ class ToolContext:
     is_listed: Callable[[], bool] = lambda: True
 
     def send(self, message: Message) -> None:
-        """Add a whole message, which has an id, to the run's log, between its start and its end
-        ([M2]); does nothing when it is already there.
-        """
+        """Add a whole message with its start and end to the log, unless it is there ([M2])."""
         if self.was_said(message.message_id):
             return
         kind, name = message.type, message.message_id

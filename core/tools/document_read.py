@@ -84,9 +84,7 @@ def pieces(parts: Parts, *, most: int) -> Parts:
 
 
 def divided(text: str, length: int) -> Iterator[str]:
-    """Yield ``text`` in pieces of at most ``length`` characters, cut behind a word if there is
-    one.
-    """
+    """Yield ``text`` in pieces of at most ``length`` characters, cut after a word."""
     start = 0
     while start < len(text):
         end = start + length

@@ -268,9 +268,7 @@ DETAILED = re.compile(
 
 
 def wanted(plugin_id: str, text: str) -> dict[str, Any] | None:
-    """Return the parameters for one of the built-in plugins, if ``text`` clearly requests its
-    output.
-    """
+    """Return the parameters for a built-in plugin if ``text`` clearly requests its output."""
     match plugin_id:
         case "ppt-generation":
             return None if HTML.search(text[:LINE_CHARACTERS]) else slides(text)

@@ -44,9 +44,7 @@ def installed() -> Installed[Tool]:
 
 
 def loaded(point: EntryPoint, others: Mapping[str, Tool]) -> tuple[str, Tool]:
-    """Return the tool of another package, with its name. Raises BrokenError, and any error of its
-    module.
-    """
+    """Return the tool and its name. Raises BrokenError, and any error of its module."""
     tool: Tool = point.load()
     if isinstance(tool, type) or Tool not in type(tool).__mro__:
         raise BrokenError(f"{point.value} is no object of a class that derives from Tool.")

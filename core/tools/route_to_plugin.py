@@ -110,9 +110,7 @@ class RouteToPlugin(Tool):
 
 
 def inferred(plugin: Plugin, text: str) -> dict[str, Any] | None:
-    """Return the parameters with which a text clearly asks for a plugin: by the plugin's own
-    ``infer`` if it has one, else by ours.
-    """
+    """Return the parameters with which a text asks for a plugin, by its ``infer`` or by ours."""
     own = getattr(plugin, "infer", None)
     if own is None:
         return intents.wanted(plugin.id, text)
@@ -139,9 +137,7 @@ def branches(plugins: Iterable[Plugin]) -> list[dict[str, Any]]:
 
 
 def chosen(arguments: Mapping[str, Any]) -> tuple[Plugin, str]:
-    """Return the plugin and the id of its capability; the only one may be left out. Raises
-    ToolError.
-    """
+    """Return the plugin and its capability's id; a single one may be left out. Raises ToolError."""
     wanted = text_of(arguments.get("plugin_id"))
     plugin = registry.get(wanted)
     if plugin is None:
@@ -216,9 +212,7 @@ def renamed(found: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
 
 
 def language_of(parameters: Mapping[str, Any], request: str) -> str:
-    """Return the code of the result's language ("de", "zh-TW"): the call's, the one named in the
-    source or in the request, the request's own.
-    """
+    """Return the result's language ("de", "zh-TW"): the call's, a named one, or the request's."""
     about = next((str(parameters[name]) for name in SOURCES[:2] if parameters.get(name)), "")
     found = (
         named(str(parameters.get("language") or ""))

@@ -135,17 +135,13 @@ def runs_to_the_left(text: str) -> bool:
 
 
 def unwrapped(page: Page) -> str:
-    """Return the content without the fence that models put around a whole document; a page of code
-    keeps its own.
-    """
+    """Remove the fence that models put around a whole document, but not around code."""
     is_wrapped = page.is_html or WRAPPED.match(page.content)
     return strip_outer_fence(page.content) if is_wrapped else page.content
 
 
 def markdown() -> MarkdownIt:
-    """Return the CommonMark parser, with tables, strike-through and boxes of tasks; HTML in it is
-    text, but for breaks and styles.
-    """
+    """Return the CommonMark parser, with tables, strike-through and tasks, almost without HTML."""
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
     parser.enable(["table", "strikethrough", "linkify"]).use(mathml.plugin).use(tag_rule.plugin)
     parser.use(literal_rule.plugin).use(reference_rule.plugin)

@@ -103,9 +103,7 @@ class ScheduleTool(Tool):
     }
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """Return the outcome for the model, and the line that the person is shown. Raises
-        ToolError.
-        """
+        """Return the outcome for the model, and a line for the person. Raises ToolError."""
         action = ACTIONS.get(text_of(arguments.get("action")))
         if action is None:
             raise ToolError(f"action is one of {', '.join(ACTIONS)}.")
@@ -156,9 +154,7 @@ def change(call: Call) -> ToolResult:
 
 
 def zone_for(call: Call) -> str:
-    """Return the time zone that is meant; the first one that a person names becomes theirs. Raises
-    ToolError where none is known.
-    """
+    """Return the time zone meant; the first one named becomes the person's. Raises ToolError."""
     named = call.text("time_zone")
     if not named and not call.user.time_zone:
         raise ToolError(ASK_ZONE)

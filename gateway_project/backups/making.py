@@ -40,7 +40,7 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
     """
     try:
         remove_unfinished(root)
-        return made(root, passphrase=passphrase, now=now.astimezone(UTC))
+        return write_parts(root, passphrase=passphrase, now=now.astimezone(UTC))
     except CopyError as error:
         raise BackupError(str(error)) from error
     except OSError as error:
@@ -103,7 +103,7 @@ def try_lock(file: TextIO, root: Path) -> bool:
     return True
 
 
-def made(root: Path, *, passphrase: str, now: datetime) -> Path:
+def write_parts(root: Path, *, passphrase: str, now: datetime) -> Path:
     """Write the parts to the disk, under another name."""
     name = now.strftime(manifest.NAME)
     partial = root / f"{manifest.PARTIAL}{name}"
@@ -124,7 +124,7 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
         migrations=schema_version.applied(),
         rows=copies.count_rows(database) if connection.vendor == "sqlite" else {},
         database=storage.digest_of(database),
-        files=list(kept_files(root)),
+        files=list(store_files(root)),
         has_secrets=bool(passphrase),
     )
     manifest.write(partial, found)
@@ -132,7 +132,7 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
     return partial
 
 
-def kept_files(root: Path) -> Iterator[Stored]:
+def store_files(root: Path) -> Iterator[Stored]:
     """Store the content of every file that belongs to the installation, and yield it.
 
     After the database was copied: all files that it names are there. One that was removed meanwhile
@@ -144,12 +144,12 @@ def kept_files(root: Path) -> Iterator[Stored]:
             if path.is_symlink() or not path.is_file():
                 continue
             try:
-                yield stored(root, path, str(path.relative_to(base)))
+                yield store_file(root, path, str(path.relative_to(base)))
             except FileNotFoundError:
                 continue
 
 
-def stored(root: Path, path: Path, name: str) -> Stored:
+def store_file(root: Path, path: Path, name: str) -> Stored:
     """Store the content of one file unless it is there, undamaged. Raises OSError.
 
     The file may grow meanwhile: its content is what was copied.

@@ -23,9 +23,7 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file below GATEWAY_HOME: its relative path, and its content by SHA-256. The script of a
-    skill may be a program.
-    """
+    """A file below GATEWAY_HOME: path, SHA-256, and whether it is a program (of a skill)."""
 
     path: str
     sha256: str

@@ -98,9 +98,7 @@ def examine(scratch: Path, found: Manifest, url: str) -> None:
 
 
 def scratch_env(scratch: Path, url: str) -> dict[str, str]:
-    """Return the settings of a home in ``scratch`` with a copy of the database at ``url``, and the
-    keys of this installation.
-    """
+    """Return the settings of a home in ``scratch``, with the database ``url`` and our keys."""
     given = {
         "GATEWAY_HOME": str(scratch),
         "DATABASE_URL": url,

@@ -156,9 +156,7 @@ def chosen(request: HttpRequest, pk: int) -> User:
 
 
 def may_act(request: HttpRequest, person: User | None) -> bool:
-    """Return whether the user may export and forget: an owner; of other people with rights only a
-    superuser.
-    """
+    """Return whether the user may export and forget this person: an owner with enough rights."""
     is_own = person is not None and person.pk == request.user.pk
     return decides(request) and (is_own or may_touch(request, person))
 

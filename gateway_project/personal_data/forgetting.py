@@ -76,9 +76,7 @@ def refusal(user: User) -> str:
 
 
 def forget(user: User, *, actor: str) -> None:
-    """Remove everything of a person, and what it left behind. Raises NotForgotten: part may be
-    removed then, and the next call goes on.
-    """
+    """Remove a person and every trace. Raises NotForgotten; the next call continues."""
     remove(user, actor=actor)
     finish(actor=actor)
 

@@ -37,7 +37,6 @@ class Words:
         return bool(self.blanked_in(value) != value)
 
     def blanked(self, text: str) -> str:
-        """Return ``text`` without the words."""
         return self._pattern.sub(BLANK, text)
 
     def blanked_in(self, value: Any) -> Any:

@@ -39,9 +39,7 @@ class RefusedRequestError(Exception):
 
 
 class LateClose:
-    """A connection as its answers see it: one before the end of its request's body does not close
-    it at once.
-    """
+    """A connection that is not closed before the end of its request's body."""
 
     def __init__(self, protocol: "BoundedHttpProtocol") -> None:
         self._protocol = protocol

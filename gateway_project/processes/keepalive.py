@@ -11,7 +11,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from gateway_project.processes.bounded_http import refusal
 
-TOGETHER_SECONDS = 0.5
+ALIGN_SECONDS = 0.5
 
 
 class AlignedPings(WebSocketsSansIOProtocol):
@@ -20,7 +20,7 @@ class AlignedPings(WebSocketsSansIOProtocol):
     def schedule_ping(self) -> None:
         """Ping at the first aligned time after the interval."""
         interval = self.ping_interval or 0.0
-        due = math.ceil((self.loop.time() + interval) / TOGETHER_SECONDS) * TOGETHER_SECONDS
+        due = math.ceil((self.loop.time() + interval) / ALIGN_SECONDS) * ALIGN_SECONDS
         self.ping_timer = self.loop.call_at(due, self.send_keepalive_ping)
 
     def data_received(self, data: bytes) -> None:

@@ -95,9 +95,7 @@ def lock_file(folder: Path) -> Path:
 
 
 def lock(folder: Path) -> TextIO:
-    """Lock this home until the result is closed. Raises ``StartError`` when it is locked, or
-    another user has made the file.
-    """
+    """Lock this home until the result is closed. Raises StartError if another one has it."""
     try:
         file = lock_file(folder).open("a+", encoding="utf-8")
     except OSError as error:

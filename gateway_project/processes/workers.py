@@ -52,7 +52,6 @@ class Worker(celery_worker.Worker):
 
 
 def options(queues: Sequence[str]) -> dict[str, Any]:
-    """Return the options of the worker of ``queues``."""
     name = f"{'-'.join(queues)}-{os.getpid()}@{os.uname().nodename}"
     return {"queues": list(queues), "hostname": name, **LEAN}
 
@@ -62,9 +61,7 @@ def report_ready(**_: object) -> None:
 
 
 def start_chores(**_: object) -> None:
-    """Make backups, and clean after forgotten people, beside the runs: their workers are
-    everywhere.
-    """
+    """Make backups and clean up after forgotten people beside the runs."""
     from gateway_project.backups import scheduled  # noqa: PLC0415 - needs Django's settings
     from gateway_project.personal_data import leftovers  # noqa: PLC0415
 
@@ -92,9 +89,7 @@ def load() -> Celery:
 
 
 def main(*queues: str) -> int:
-    """Run the worker of ``queues`` until SIGTERM. Returns its exit code; 2 for a queue
-    that is none of ours.
-    """
+    """Run the worker of ``queues`` until SIGTERM; return its exit code, 2 for an unknown queue."""
     if not queues or set(queues) - {"runs", "long"}:
         sys.stderr.write("Name the queues of this worker: runs, long, or both.\n")
         return WRONG_ARGUMENTS

@@ -157,9 +157,7 @@ def is_ahead(target: Target) -> bool:
 
 
 def lines_back(target: Target) -> list[str]:
-    """Return the lines of a shell script that bring the code of now back, from any point of
-    :func:`replace`; it can be repeated.
-    """
+    """Return a script's lines that restore the present code, at any point; repeatable."""
     checkout = (
         f"git checkout --quiet --force {shlex.quote(target.branch)} -- && "
         f"git reset --quiet --hard {target.now}"

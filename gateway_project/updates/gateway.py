@@ -124,8 +124,7 @@ def is_ready(folder: Path) -> bool:
 
 
 def is_failing(folder: Path, pid: int) -> bool:
-    """Return whether the gateway of this supervisor has ended, or a process that people need ends
-    again and again."""
+    """Return whether the gateway has ended, or a needed process ends again and again."""
     running = state.read(folder)
     if running is None:
         return not state.is_alive(pid)
@@ -162,9 +161,7 @@ def of_other_machines() -> list[str]:
 
 
 def without_up(folder: Path) -> list[str]:
-    """Return the workers of this machine that no supervisor of this home could stop. Raises
-    DatabaseError.
-    """
+    """Return this machine's workers that no supervisor of this home stops. Raises DatabaseError."""
     if is_locked(folder):
         return []
     here = socket.gethostname()

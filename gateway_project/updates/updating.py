@@ -111,9 +111,7 @@ def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> 
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    """Yield an empty folder for the trial, which goes in the end, as that of an update that was
-    killed. Raises OSError.
-    """
+    """Yield a temporary folder for the trial; remove that of a killed one. Raises OSError."""
     folder = preflight.run_folder(home.directory()) / "new-home"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)

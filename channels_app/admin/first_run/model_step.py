@@ -111,9 +111,7 @@ class ModelStepForm(forms.Form):
 
 
 def provider_of(data: dict[str, Any]) -> tuple[ModelProvider, str]:
-    """Return the provider that was given, and its key. One of the same kind and address that was
-    set up before is changed, and keeps its key without a new one.
-    """
+    """Return the provider and its key; the same kind and address updates an existing provider."""
     address = data["base_url"]
     rows = ModelProvider.objects.filter(from_environment=False, kind=data["kind"])
     known = rows.filter(base_url__in=(address, f"{address}/")).order_by("id").first()
@@ -132,9 +130,7 @@ def provider_of(data: dict[str, Any]) -> tuple[ModelProvider, str]:
 
 
 def name_of(data: dict[str, Any]) -> str:
-    """Return a name for a provider: that of its kind, or the host of its address; a number is
-    added when another one has it.
-    """
+    """Return a free name for a provider: its kind or host, with a number if that is taken."""
     wanted = BY_KIND[data["kind"]].name
     if data["kind"] == Kind.OPENAI_COMPATIBLE:
         wanted = urlsplit(data["base_url"]).netloc[: NAME_CHARACTERS - 5] or wanted
@@ -212,7 +208,7 @@ def add_errors(form: ModelStepForm, examination: Examination) -> None:
             form.add_error(name if name in shown else None, each.text)
 
 
-def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
+def try_and_save(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
     """Try the model and store it at the head of the chain; False with the errors in ``form``."""
     if not form.is_valid():
         return False

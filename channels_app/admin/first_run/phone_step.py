@@ -41,7 +41,7 @@ class PhoneStepForm(forms.Form):
     api_base = forms.CharField(label=gettext_lazy("Bot API server"), max_length=500, required=False)
 
 
-def saved(form: PhoneStepForm, *, owner: User, now: datetime) -> bool:
+def try_and_save(form: PhoneStepForm, *, owner: User, now: datetime) -> bool:
     """Try the token at its platform and store the account; False with the errors in ``form``."""
     if not form.is_valid():
         return False
@@ -73,9 +73,7 @@ def said_of(error: ChannelError) -> str:
 
 
 def account_form(form: PhoneStepForm) -> AccountForm:
-    """Return the channel's own form with what was given: polling, unless there is a public address
-    for a webhook.
-    """
+    """Return the channel's own form: with a webhook where the gateway has a public address."""
     data = {
         "channel": PHONE_CHANNEL,
         "name": "first-run",
@@ -105,7 +103,7 @@ def store(row: ChannelAccount, *, names: list[str], owner: User, now: datetime) 
     """Store an account, its audit rows, and that a worker is to prepare it."""
     with atomic_write():
         row.save()
-        account_watcher.saved(account_id=row.pk)
+        account_watcher.mark_saved(account_id=row.pk)
         data: dict[str, object] = {"channel": row.channel, "config": row.config}
         audit.record_row(row, "added", by=owner, data=data, now=now)
         for name in names:

@@ -81,7 +81,7 @@ def model(request: HttpRequest) -> HttpResponse:
         names = model_step.listed(form)
         if wants_json(request):
             return answer(form, {"models": names})
-    elif model_step.saved(form, owner=owner(request), now=timezone.now()):
+    elif model_step.try_and_save(form, owner=owner(request), now=timezone.now()):
         return onward(request, "model")
     elif wants_json(request):
         return answer(form, {})
@@ -127,7 +127,7 @@ def phone(request: HttpRequest) -> HttpResponse:
             code = phone_step.link_command(owner=owner(request), now=timezone.now())
             return phone_page(request, PhoneStepForm(), code=code)
     form = PhoneStepForm(request.POST)
-    if phone_step.saved(form, owner=owner(request), now=timezone.now()):
+    if phone_step.try_and_save(form, owner=owner(request), now=timezone.now()):
         return gone(request, reverse("first-run-phone"))
     return answer(form, {}) if wants_json(request) else phone_page(request, form)
 
@@ -141,9 +141,7 @@ def phone_page(request: HttpRequest, form: PhoneStepForm, *, code: str = "") -> 
 @require_GET
 @for_first_owner
 def phone_state(request: HttpRequest) -> HttpResponse:
-    """Return what the platform says about the bot, whether the owner is known there, and which code
-    works.
-    """
+    """Return the bot's state at the platform, whether the owner is linked, and the valid code."""
     return JsonResponse(phone_step.state(owner=owner(request), now=timezone.now()))
 
 

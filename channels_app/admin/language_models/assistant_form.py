@@ -41,9 +41,7 @@ class InstructionsField(forms.CharField):
 
 
 class AssistantForm(ChangedFieldsOnly, ModelForm[Assistant]):
-    """Edit an assistant. ``scaled``: the uploaded picture as a data URL; ``picture_error``: why
-    there is none.
-    """
+    """Edit an assistant. ``scaled``: the uploaded picture as a data URL."""
 
     scaled = ""
     picture_error = ""

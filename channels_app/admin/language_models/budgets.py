@@ -52,7 +52,7 @@ class BudgetForm(ChangedFieldsOnly, ModelForm[Budget]):
         super().__init__(*args, **kwargs)
         fields, row = self.fields, self.instance
         if "key_id" in fields:
-            keys.fill(self, "key_id", kept=row.key_id)
+            keys.fill(self, kept=row.key_id)
         if row.pk and "amount" in fields:
             is_money = row.unit == Unit.MONEY
             fields["amount"].initial = money.plain(row.limit) if is_money else row.limit

@@ -25,8 +25,6 @@ def without_a_usable_model() -> list[Assistant]:
 
 
 def reasons_to_stay(fixed: Iterable[Model], *, models: Iterable[LanguageModel]) -> list[str]:
-    """Return why rows cannot be deleted: assistants need one of the ``models`` that would go, or
-    the environment sets the rows ``fixed``.
-    """
+    """Return why rows cannot be deleted: an assistant needs them, or the environment sets them."""
     needed = [f"the only model of the assistant {each}" for each in left_without(models)]
     return needed + [f"{each}: set by the environment" for each in fixed]

@@ -32,9 +32,7 @@ def label_of(key: ApiKey) -> str:
 
 
 def choices(*, kept: int = 0, request: HttpRequest | None = None) -> list[tuple[int, str]]:
-    """Return the choices by name, of the MOST newest keys. With a request of a user who does not
-    decide: their own.
-    """
+    """Return the MOST newest keys as choices by name; for a user who is no owner, their own."""
     rows = ApiKey.objects.select_related("user", "account").order_by("-id")
     if request is not None and not decides(request):
         rows = rows.filter(user=request.user.pk)
@@ -48,9 +46,9 @@ def with_kept(known: list[tuple[int, str]], kept: int) -> list[tuple[int, str]]:
     return known if not kept or kept in dict(known) else [*known, (kept, name_of(kept))]
 
 
-def fill(form: forms.BaseForm, name: str, *, kept: int = 0) -> None:
-    """Fill the choices of a form's field of keys."""
-    field = form.fields[name]
+def fill(form: forms.BaseForm, *, kept: int) -> None:
+    """Fill the choices of a form's field ``key_id``."""
+    field = form.fields["key_id"]
     assert isinstance(field, KeyField)  # noqa: S101 - the forms of this package
     field.choices = choices(kept=kept)
 

@@ -71,9 +71,7 @@ class Facts:
 
 
 def find(kind: str, name: str) -> Facts | None:
-    """Return the way of the message, run or delivery with this id, or of the run with this public
-    id; None when there is none.
-    """
+    """Return the way of the message, run or delivery with this id, or None."""
     if is_public_id(name):
         return of_run(Run.objects.filter(public_id=name).first())
     if not is_number(name):
@@ -97,7 +95,6 @@ def deliveries() -> QuerySet[Delivery]:
 
 
 def of_message(message: InboundMessage | None) -> Facts | None:
-    """Return the way of a message."""
     if message is None:
         return None
     if message.run is not None:

@@ -189,5 +189,4 @@ def of_pending(found: Facts, now: datetime) -> str:
 
 
 def clock(moment: datetime) -> str:
-    """Return a time for the sentence."""
     return f"{timezone.localtime(moment):%Y-%m-%d %H:%M:%S}"

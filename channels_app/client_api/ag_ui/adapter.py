@@ -41,9 +41,7 @@ PIECES = ("TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(RunConfig):
-    """The ids that the client gave its request, its state, and the run that this one goes on
-    with.
-    """
+    """The ids and the state of the client's request, and the run that this one continues."""
 
     thread: str
     name: str
@@ -110,9 +108,7 @@ class AgUiAdapter(AskingAdapter[Frame]):
         return call(public, name, arguments, parent=f"{self.config.run_id}:calls")
 
     def own_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
-        """Show a call that the gateway makes; one that was asked about was shown with the
-        question.
-        """
+        """Show a call that the gateway makes; a call with a question was shown before."""
         if call_id in self.config.before.calls:
             return []
         return call(self.call_id(call_id), name, arguments)
@@ -257,9 +253,7 @@ def interrupted(questions: list[Question]) -> Frame:
 
 
 def interrupt(question: Question) -> Frame:
-    """Return a question. One for the owner, or to sign in, has no schema of an answer: the client
-    waits.
-    """
+    """Return a question; without a schema of answers for the owner's questions and sign-ins."""
     elsewhere = "latchkey:sign_in" if question.sign_in else "latchkey:waiting_for_owner"
     sign_in = {"signIn": question.sign_in} if question.sign_in else {}
     made: Frame = {

@@ -24,9 +24,7 @@ NOT_BY_SCHEMA = "The payload does not follow responseSchema."
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of answers: an error, the run that goes on, or the questions that are open; none
-    of them when they were taken back.
-    """
+    """The result of answers: an error, the next run, or open questions; nothing when taken back."""
 
     problem: adapter.Frame | None = None
     run: Run | None = None

@@ -28,9 +28,7 @@ CLIENT_ID = "client_id"  # in the data of a stored message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A thread to reconnect to. ``name``: the client's id of the run; without a run ``questions``
-    are those that wait.
-    """
+    """A thread to reconnect to: the run with the client's id ``name``, or open ``questions``."""
 
     rest: Cut | None
     name: str
@@ -45,9 +43,7 @@ def repeat_key(caller: Principal, thread: str, name: str, digest: str = "") -> R
 
 
 def accepted(caller: Principal, thread: str, name: str) -> QuerySet[InboundMessage]:
-    """Return the message that was accepted in a thread with the ``runId`` ``name``, by the inbox's
-    index.
-    """
+    """Return the message that a thread accepted under this ``runId``."""
     known = repeat_key(caller, thread, name).stored("")
     rows = InboundMessage.objects.filter(account=builtin_account(ORIGIN))
     return rows.filter(external_update_id=known).exclude(external_update_id="")

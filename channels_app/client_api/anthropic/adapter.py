@@ -73,15 +73,11 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         return {**frame, "delta": {**delta, field: delta[field][characters:]}}
 
     def begin(self) -> list[Frame]:
-        """Begin with the empty message; its tokens are known at the end, and estimated here: some
-        clients read them nowhere else.
-        """
+        """Begin with the empty message and estimated tokens: some clients read them only here."""
         return [{"type": "message_start", "message": empty_message(self.config)}]
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
-        """Add to the open block, or begin one. Thinking is left out unless the client asked for
-        it.
-        """
+        """Add to the open block, or begin one. Thinking is shown only on request."""
         if not piece or (kind == "thinking" and not self.config.shows_thinking):
             return []
         frames: list[Frame] = []

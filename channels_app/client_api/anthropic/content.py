@@ -23,9 +23,7 @@ MOST_OF_A_TYPE = 64  # characters in an error
 
 
 def conversation(system: Any, messages: Any) -> list[Json]:
-    """Return the messages for the model; those of the system keep this role. Raises
-    RefusedError that names the invalid field.
-    """
+    """Convert messages for the model. Raises RefusedError naming the invalid field."""
     if not isinstance(messages, list) or not messages:
         raise refused("must be a list with at least one message", "messages")
     most = chat_messages.MAX_MESSAGES
@@ -142,9 +140,7 @@ def tool_use(block: Json, field: str) -> Json:
 
 
 def tool_result(block: Json, field: str, called: set[str]) -> tuple[Json, list[Json]]:
-    """Convert the result of a tool: its text, and the pictures and documents in it, which follow as
-    parts of the person's message.
-    """
+    """Convert a tool's result: its text; pictures and documents follow as the person's parts."""
     call_id = chat_messages.text(block.get("tool_use_id"), f"{field}.tool_use_id")
     if call_id not in called:
         raise refused("answers no tool_use before it", f"{field}.tool_use_id")
@@ -251,7 +247,6 @@ def file_part(title: str, **given: str) -> Json:
 
 
 def search_result(block: Json, field: str) -> str:
-    """Return a result of a search as text."""
     title = chat_messages.text(block.get("title"), f"{field}.title")
     source = chat_messages.text(block.get("source"), f"{field}.source")
     said = [text(each, where) for each, where in blocks(block.get("content"), f"{field}.content")]

@@ -121,9 +121,7 @@ class Models(AnthropicEndpoint):
         await self.answer(200, found, {"request-id": self.name_request()})
 
     def page(self, every: list[dict[str, str]]) -> tuple[list[dict[str, str]], bool]:
-        """Return the entries after ``after_id`` or before ``before_id``, at most ``limit``, and
-        whether there are more in that direction.
-        """
+        """Return the entries of a page, and whether there are more in its direction."""
         limit, names = limit_of(self.request.query("limit")), [each["id"] for each in every]
         after, before = self.request.query("after_id"), self.request.query("before_id")
         start = names.index(after) + 1 if after in names else 0

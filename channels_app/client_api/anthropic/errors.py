@@ -33,9 +33,7 @@ def type_of(status: int) -> str:
 
 
 def body(status: int, message: str, *, request_id: str, field: str = "") -> dict[str, Any]:
-    """Return ``{"type": "error", "error": {"type", "message"}, "request_id"}``; ``field`` is the
-    one that is refused.
-    """
+    """Return Anthropic's error object; ``field`` is the refused one."""
     error: dict[str, Any] = {"type": type_of(status), "message": message}
     if field in CAUSES:
         error["details"] = {"error_code": CAUSES[field], "unsupported": []}

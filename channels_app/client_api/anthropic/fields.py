@@ -66,8 +66,7 @@ def refuse_unsupported(body: Json) -> None:
                 raise refused(f"must be {' or '.join(ONLY[name])}", name)
         else:
             raise refused("is not supported", in_ascii(name[: common.MAX_WORD]))
-    edits = body.get("context_management")
-    for number, each in enumerate(listed(edits, "context_management", "edits")):
+    for number, each in enumerate(edits_in(body.get("context_management"))):
         kind = each.get("type") if isinstance(each, dict) else None
         # Thinking is never sent to the model again, so there is none to clear.
         if not (isinstance(kind, str) and kind.startswith("clear_thinking_")):
@@ -75,20 +74,18 @@ def refuse_unsupported(body: Json) -> None:
             raise refused(text, f"context_management.edits[{number}].type")
 
 
-def listed(value: Any, field: str, name: str) -> list[Any]:
-    """Return the list ``name`` of an object; empty without the object."""
+def edits_in(value: Any) -> list[Any]:
+    """Return the list ``edits`` of ``context_management``; empty without the object."""
     if value is None:
         return []
-    found = value.get(name) if isinstance(value, dict) else None
+    found = value.get("edits") if isinstance(value, dict) else None
     if not isinstance(found, list):
-        raise refused("must be a list", f"{field}.{name}")
+        raise refused("must be a list", "context_management.edits")
     return found
 
 
 def sender(value: Any) -> str:
-    """Return ``metadata.user_id``: the sender that a bridge key names; ignored with a personal
-    key.
-    """
+    """Return ``metadata.user_id``, the sender that a bridge names; other keys ignore it."""
     if value is None:
         return ""
     given = value.get("user_id") if isinstance(value, dict) else value
@@ -183,9 +180,7 @@ def options(body: Json, offered: list[Json], chosen: str | Json | None) -> Json:
 
 
 def output(body: Json) -> Json:
-    """Return the options of ``output_config``: the effort, of which ``high`` is the usual one, and
-    the form of the answer.
-    """
+    """Return the options of ``output_config``: effort (``high`` is the default) and format."""
     config = body.get("output_config")
     if config is None:
         config = {}
@@ -211,9 +206,7 @@ def output(body: Json) -> Json:
 
 
 def tokens(asked: Asked) -> int:
-    """Return the estimated tokens of a request: its messages and tools, without those of the
-    gateway's own assistant.
-    """
+    """Return the estimated tokens of messages and tools, without the gateway's own."""
     total = 0
     for each in asked.messages:
         said = each["content"]

@@ -43,9 +43,7 @@ LOADING = "Processing..."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(RunConfig):
-    """The options of one request. ``trace_link`` puts a link to the trace page of the run before
-    the answer.
-    """
+    """The options of one request. ``trace_link``: the answer begins with a link to its trace."""
 
     completion_id: str
     trace_link: TraceLink = "off"

@@ -80,9 +80,7 @@ def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
 
 
 def trace_link(account: ChannelAccount | None) -> adapter.TraceLink:
-    """Return whether answers begin with a link to their trace: by the account, else by the
-    setting.
-    """
+    """Return whether answers begin with a link to the trace: by the account, else the setting."""
     config = account.config if account is not None else {}
     word = config.get("trace_link", settings.OPENAI_TRACE_LINK)
     return word if word in ("content", "reasoning") else "off"

@@ -38,9 +38,7 @@ class Asked:
     output: int = 0
 
     def payload(self, model: str) -> tuple[Any, dict[str, str]]:
-        """Return the body for the provider, whose name of the model is ``model``, and its
-        headers.
-        """
+        """Return the body for the provider, with its name of the model, and the headers."""
         if self.files is None:
             data = BytesIO(json.dumps({**self.fields, "model": model}).encode())
             return data, {"Content-Type": "application/json"}

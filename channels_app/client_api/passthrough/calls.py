@@ -37,9 +37,7 @@ PAGES = ("text/html", "application/xhtml+xml")
 
 @dataclass(slots=True)
 class Call:
-    """A call that has begun to answer. ``content_type``: of the answer; ``output``: its tokens,
-    estimated.
-    """
+    """A call that has begun to answer. ``output``: the estimated tokens of the answer."""
 
     target: Target
     request: ModelRequest

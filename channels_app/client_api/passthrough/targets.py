@@ -37,9 +37,7 @@ class Target:
 
 
 def target_of(known: Catalogue, name: Any, path: str) -> Target:
-    """Return the target of a request to ``path``. Raises RefusedError 400 or 404; ProviderError for
-    a provider that is not set up.
-    """
+    """Return the target of a request. Raises RefusedError 400, 404, or ProviderError."""
     if not isinstance(name, str) or not name:
         raise refused("must be the name of a model", "model")
     if path in SPEECH_TO_TEXT and name == settings.TRANSCRIPTION_MODEL:

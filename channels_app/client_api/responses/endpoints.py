@@ -28,8 +28,6 @@ MOST_ITEMS, USUAL_ITEMS = 100, 20
 
 
 class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Json]):
-    """An endpoint of responses."""
-
     encode = staticmethod(adapter.encode)
 
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
@@ -45,9 +43,7 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Json]):
         await self.answer(error.status, found)
 
     def farewell(self, work: Work) -> bytes:
-        """Return the end of a stream whose process is stopped: a comment, since the number of an
-        event would say that all before it came.
-        """
+        """Return the end of a stopped process's stream: a comment, as events have numbers."""
         return f": {event_stream.RESTARTS}\n\n".encode()
 
     async def whole(self, work: Work, log: list[MessageDict]) -> Json | Failure:
@@ -89,8 +85,6 @@ class Responses(InSession, ResponseEndpoint):
 
 
 class StoredEndpoint(ResponseEndpoint):
-    """An endpoint of one stored response."""
-
     waits_for_text = False
 
     async def own_run(self) -> Run:
@@ -109,7 +103,6 @@ class StoredEndpoint(ResponseEndpoint):
         return run
 
     async def answer_current(self, run: Run) -> None:
-        """Answer a response as it is now."""
         work = stored.work_of(run)
         await self.answer(200, await stored.current(work), work.headers)
 

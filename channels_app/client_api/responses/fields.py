@@ -198,9 +198,7 @@ def options(body: Json, *, has_tools: bool) -> Json:
 
 
 def of_reasoning(value: Any) -> Json:
-    """Return the effort. The rest of the object changes nothing: a summary is always shown, as far
-    as the model's server sends it.
-    """
+    """Return the effort. The other fields have no effect: a summary is always shown."""
     if value is None:
         return {}
     if not isinstance(value, dict):

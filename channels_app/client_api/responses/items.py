@@ -23,9 +23,7 @@ MOST_REFERENCES = 200
 
 @dataclass(slots=True)
 class Reader:
-    """Reads items into ``messages``. ``called``: the ids of the calls so far. ``known``: items of
-    earlier responses, by id.
-    """
+    """Reads items into ``messages``. ``called``: ids of calls; ``known``: earlier items by id."""
 
     messages: list[Json] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
@@ -198,9 +196,7 @@ def picture(value: Json, where: str) -> Json:
 
 
 def references(value: Any) -> list[str]:
-    """Return the ids of earlier items that an ``input`` refers to. Raises RefusedError 413 for more
-    than MOST_REFERENCES.
-    """
+    """Return the ids of earlier items that an ``input`` names. Raises RefusedError 413."""
     given = value if isinstance(value, list) else []
     found = [
         str(each.get("id"))
@@ -231,7 +227,6 @@ def listed(messages: Iterable[Json], run_id: str, kinds: Kinds) -> list[Json]:
 
 
 def message_item(role: str, content: Any) -> Json:
-    """Return a message as an item."""
     if role == "assistant":
         text = {"type": "output_text", "text": content, "annotations": [], "logprobs": []}
         return {"type": "message", "role": role, "status": "completed", "content": [text]}

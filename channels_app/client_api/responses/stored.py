@@ -155,9 +155,7 @@ def response_of(run: Run) -> Json:
 
 
 def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
-    """Return the adapter of a run that has ended, which has read all its events: ``response`` is
-    the whole one.
-    """
+    """Return the adapter of a finished run after all its events, with the whole ``response``."""
     settled, _ = final_log(log)
     adapter = ResponsesAdapter(config_of(work))
     for event in settled:
@@ -167,7 +165,6 @@ def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
 
 
 async def current(work: Work) -> Json:
-    """Return a response as it is now."""
     if work.run.state not in Run.FINAL:
         return response_of(work.run)
     log = await whole_log(work)

@@ -184,9 +184,7 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
 
 
 def shown_choice(value: Any, wanted: str | Json | None, offered: Offered) -> str | Json:
-    """Return a ``tool_choice`` as the response repeats it. ``wanted``: the result of
-    :func:`choice` for it.
-    """
+    """Return ``tool_choice`` as the response repeats it. ``wanted``: from :func:`choice`."""
     if isinstance(value, dict) and value.get("type") == "allowed_tools":
         allowed = [reference(each["function"]["name"], offered.kinds) for each in offered.functions]
         return {"type": "allowed_tools", "mode": value.get("mode") or "auto", "tools": allowed}

@@ -91,9 +91,7 @@ class UiStreamAdapter(AskingAdapter[Frame]):
         return frame if frame == DONE else {**frame, "delta": str(frame["delta"])[characters:]}
 
     def advance(self, frame: Frame) -> int:
-        """Only a whole message has a number: how many states it had depends on how the log was
-        cut.
-        """
+        """Only a whole message has a number: its states depend on how the log was cut."""
         return 0 if isinstance(frame, _State) else super().advance(frame)
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:

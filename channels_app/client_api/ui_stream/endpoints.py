@@ -57,9 +57,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         return encode({"type": "error", "errorText": text}) + encode(DONE)
 
     async def refuse(self, error: RefusedError) -> None:
-        """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
-        ``/inbound`` to a client that accepts JSON.
-        """
+        """Refuse with a sentence for ``useChat``, or with JSON if the client accepts that."""
         if "application/json" in self.request.header("accept"):
             await super().refuse(error)
         else:
@@ -77,9 +75,7 @@ class Chat(Accepting, UiEndpoint):
         return {**super().headers_of(work), STREAM_ID: stream}
 
     async def handle(self, body: bytes) -> None:
-        """Accept a message, and answer its run; or take a person's answers to questions, and answer
-        the run that goes on.
-        """
+        """Accept a message, or answers to questions; then answer the run."""
         asked = fields.read(chat_messages.parse_body(body))
         self.chat = asked.chat
         # Before anything is stored: a refused stream must not leave a run behind.

@@ -97,9 +97,7 @@ def going(rows: QuerySet[Message]) -> dict[str, QuerySet[Any]]:
 
 
 class Batches:
-    """Messages for one transaction after the other. Many are read at once: a look at those of one
-    person sorts all that are due.
-    """
+    """Messages for one transaction after the other, read many at once: each read sorts all."""
 
     def __init__(self, rows: QuerySet[Message]) -> None:
         self._rows = rows

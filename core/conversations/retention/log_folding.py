@@ -69,9 +69,7 @@ def fold(*, now: datetime) -> Iterator[Counts]:
 
 
 def due(mark: Mark, before: datetime) -> QuerySet[Run]:
-    """Return the runs that ended after the mark and before then, in that order. A condensed log has
-    nothing to fold.
-    """
+    """Return the runs that ended between the mark and ``before``, except condensed ones."""
     rows = Run.objects.filter(finished_at__lt=before, condensed_at__isnull=True)
     if mark.at is not None:
         rows = rows.filter(finished_at__gte=mark.at)
@@ -91,9 +89,7 @@ def store(mark: Mark) -> None:
 
 
 def brought_back(mark: Mark, before: datetime) -> Mark:
-    """Return the mark; one beyond ``before`` is set back to it: the clock or the setting has
-    changed, and runs will end before it.
-    """
+    """Return the mark, not beyond ``before``: the clock or the setting may have changed."""
     if mark.at is None or mark.at <= before:
         return mark
     with atomic_write():
@@ -116,9 +112,7 @@ def in_parts(runs: list[int]) -> Iterator[list[Join]]:
 
 
 def joins_of(run: int, log: list[Numbered]) -> list[Join]:
-    """Return what can be joined in a log: parts of a text that stand beside each other, as the
-    writer joins them within a checkpoint.
-    """
+    """Return what can be joined in a log: neighbouring parts of a text."""
     kept: list[Numbered] = []
     numbers: list[list[int]] = []  # of the rows in each of ``kept``
     for pair in log:

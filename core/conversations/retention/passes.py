@@ -108,7 +108,7 @@ def count(select: Select, rule: RetentionRule, *, now: datetime) -> Counts:
     return counts
 
 
-def removed(select: Select, *, now: datetime) -> Iterator[Counts]:
+def remove_due(select: Select, *, now: datetime) -> Iterator[Counts]:
     """Remove what is due; yield after each transaction how many rows it removed.
 
     Ends early when the owner changes a rule. Nothing is lost with it: a new pass begins anew.

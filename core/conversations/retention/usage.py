@@ -32,9 +32,7 @@ def calls(rule: RetentionRule, now: datetime) -> Selections:
 
 
 def sums(rule: RetentionRule, now: datetime) -> Selections:
-    """Yield the sums that are due by a rule: never those of the last day, after which calls are not
-    summed up yet.
-    """
+    """Yield the sums that are due by a rule, but not those of the last day."""
     before, last = rules.cutoff(rule, now), usage_reports.last_day()
     if last is None:
         return

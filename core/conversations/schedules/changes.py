@@ -300,9 +300,7 @@ def text_in(wish: Wish, before: Schedule | None, zone: ZoneInfo, *, now: datetim
 
 
 def parts_to_come(rule: Rule, *, now: datetime) -> Parts | None:
-    """Return the parts of a rule, whose COUNT is the number of its times after ``now``, at least
-    one.
-    """
+    """Return the parts of a rule; its COUNT is the number of times after ``now``, at least 1."""
     if rule.parts is None or rule.parts.count is None:
         return rule.parts
     return replace(rule.parts, count=max(1, len(rule.after(now, most=rule.parts.count))))

@@ -41,9 +41,7 @@ DUE = Values(
 
 
 def due(*, now: datetime) -> list[int]:
-    """Return the occurrences to look at now, the one that is due longest first; of those of one
-    second the one that was planned first.
-    """
+    """Return the occurrences to look at now, in the order in which they were due and planned."""
     return DUE.column(now=now)
 
 
@@ -219,9 +217,7 @@ def plan_again(*, now: datetime) -> int:
 
 
 def plan_one_again(schedule_id: int, *, now: datetime) -> bool:
-    """Call :func:`plan` for a schedule after the clock was set back; return whether it has a next
-    time.
-    """
+    """Plan a schedule anew after the clock was set back; return whether it has a next time."""
     with atomic_write():
         rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id)
         schedule = rows.first()
@@ -262,7 +258,5 @@ LOOKS = transactions.FarTimes(
 
 
 def bring_near() -> None:
-    """Look soon at occurrences that were fired or put off, and whose next look a clock that was set
-    back left far ahead.
-    """
+    """Shorten waits that end far in the future because the clock was set back."""
     LOOKS.bring_near(most=LONGEST_LOOK)

@@ -47,8 +47,7 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def zone_of_hours(wanted: str) -> str:
-    """Return the IANA name for a folded distance from UTC such as ``utc+7`` and ``+5:30``; ""
-    for none."""
+    """Return the IANA name for a distance from UTC such as ``utc+7``; "" for none."""
     found = HOURS.fullmatch(wanted)
     if found is None:
         return ""
@@ -59,9 +58,7 @@ def zone_of_hours(wanted: str) -> str:
 
 
 def stored_zone(name: str) -> ZoneInfo:
-    """Return the zone of a stored name, for times and days that are shown; UTC if this machine does
-    not know it.
-    """
+    """Return the zone of a stored name; UTC if this machine does not know it."""
     return ZoneInfo(name) if name in known() else ZoneInfo("UTC")
 
 

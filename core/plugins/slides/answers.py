@@ -169,9 +169,7 @@ def lead_of(value: object, text: str, taken: Iterable[str]) -> str:
 
 
 def numbers_of(text: str) -> set[str]:
-    """Return the numbers of a text, as their digits: those of any script are the same number, and
-    spaces may be between the thousands.
-    """
+    """Return the numbers of a text as ASCII digits without spaces."""
     known = OTHER_DIGIT.sub(lambda found: str(decimal(found[0])), text)
     found = [*NUMBER.findall(known), *SPACED.findall(known)]
     return {re.sub(r"\D", "", number) for number in found}

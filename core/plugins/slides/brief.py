@@ -100,9 +100,7 @@ def subject_of(source: Source) -> str:
 def language_of(
     parameters: Mapping[str, Any], in_topic: Asked, said: Asked, request: str, text: str
 ) -> Language:
-    """Return the language of the slides: the call's, the one asked for by name, the request's
-    own.
-    """
+    """Return the language of the slides: the call's, a named one, or the request's own."""
     return (
         named(words(parameters, "language"))
         or in_topic.language
@@ -127,9 +125,7 @@ def count_of(value: object, count: int) -> int:
 
 
 def characters_left(context_tokens: int, text: str) -> int:
-    """Return the characters of the source that fit a prompt: 2.5 per token, fewer for scripts
-    without spaces.
-    """
+    """Return the source's characters that fit a prompt: 2.5 per token, fewer without spaces."""
     share = 0.8 if UNSPACED.search(text) else 2.5
     return max(300, min(MOST_SOURCE, int((context_tokens - RESERVED) * share)))
 

@@ -65,9 +65,7 @@ def page_count(figure: Figure) -> int:
 
 
 async def make(brief: Brief, host: PluginHost) -> Made:
-    """Return the deck. Raises PluginError when there is no content at all, Cancelled at any
-    step.
-    """
+    """Return the deck. Raises PluginError without any content, Cancelled at any step."""
     if not any(letter.isalnum() for letter in brief.text):
         raise PluginError(NOTHING)
     await host.progress("Planning the slides", 3)
@@ -120,9 +118,7 @@ def home(figure: Figure, bodies: Sequence[Body]) -> tuple[int, str]:
 def ordered(
     outline: Outline, shares: Budget, bodies: Sequence[Body], brief: Brief, last: d.ClosingSlide
 ) -> list[Slide]:
-    """Return all slides in their order: title, contents, sections with their slides, quote,
-    closing.
-    """
+    """Return all slides in order: title, contents, sections, quote, closing."""
     names = list(dict.fromkeys(body.section for body in bodies if body.section))
     slides: list[Slide] = [d.TitleSlide(outline.title, outline.subtitle, outline.subtitle)]
     if shares.contents and len(names) >= 2:

@@ -78,9 +78,7 @@ def decimal(digits: str, point: str) -> str:
 
 
 def point_of(cells: Iterable[str]) -> str:
-    """Return the sign that shows itself as the decimal one of a table; empty where none does: 1.085
-    may be a thousand.
-    """
+    """Return a table's decimal sign, if it shows itself: 1.085 may be a thousand."""
     shown: set[str] = set()
     for cell in cells:
         digits = re.sub(r"[^\d,.]", "", cell.translate(DIGITS)).strip(",.")
@@ -146,9 +144,7 @@ def cells(line: str) -> list[str] | None:
 
 
 def heading_above(lines: Sequence[str], at: int, reference: str) -> str:
-    """Return the nearest heading or short line above, else the name of the part: of a section or a
-    sheet; "" for others, as "page 3".
-    """
+    """Return the heading or short line above, else the section's or sheet's name, or ""."""
     for line in reversed(lines[max(0, at - 8) : at]):
         says = line.strip()
         if says.startswith("#"):

@@ -137,16 +137,16 @@ def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
     entries = [Point(entry) for entry in slide.entries]
     first = 1
     for part in spread(entries, 500 - 44, 400, (28, 26, 24, 22, 20, 18, 16)):
-        airy = replace(part, gap=min(26.0, gap_between(part, 400)))
+        airy = replace(part, gap=min(26.0, gap_between(part)))
         points = replace(listed(airy, body, indent=44), mark="number", anchor="middle", first=first)
         first += len(points.paragraphs)
         yield "contents", slide.title, [title_box, points], ""
 
 
-def gap_between(part: Fitted, room: float) -> float:
-    """Return the gap that spreads few entries over a box without filling it."""
+def gap_between(part: Fitted) -> float:
+    """Return the gap that spreads few entries over a box of 400 points without filling it."""
     used = points_height(part.points, part.size, 456)
-    return part.gap + max(0.0, room - used) / (len(part.points) + 1)
+    return part.gap + max(0.0, 400 - used) / (len(part.points) + 1)
 
 
 def section_page(slide: d.SectionSlide) -> Draft:

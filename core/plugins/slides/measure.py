@@ -72,9 +72,7 @@ def pitch(text: str, size: float) -> float:
 
 
 def atoms(text: str) -> Iterator[str]:
-    """Return ``text`` in pieces that lines may end after: words with their spaces, single CJK
-    signs.
-    """
+    """Cut ``text`` where lines may end: after words with their spaces, and CJK signs."""
     piece = ""
     for character in text:
         breaks = piece and (

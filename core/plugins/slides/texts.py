@@ -59,17 +59,13 @@ def plain(text: str) -> str:
 
 
 def tidy(text: object, limit: int) -> str:
-    """Return ``text`` as one plain line of at most ``limit`` characters, cut at a sentence or a
-    word.
-    """
+    """Return ``text`` as one line of at most ``limit`` characters, cut at a sentence or word."""
     line = plain(text[: limit * 20] if isinstance(text, str) else "")
     return line if len(line) <= limit else cut(line, limit)
 
 
 def cut(line: str, limit: int) -> str:
-    """Return the start of ``line``: whole sentences where they fill half of ``limit``, else
-    words, ….
-    """
+    """Return the start of ``line``: whole sentences if they fill half of ``limit``, else words."""
     head = line[:limit]
     ends = [match.end() for match in re.finditer(r"[.!?。！？؟](?=\s|$)|[。！？]", head)]
     if ends and ends[-1] >= limit // 2:
@@ -100,9 +96,7 @@ def unquoted(line: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of ``text``: no headings, no rows of tables, nothing that is a word
-    or two.
-    """
+    """Return the sentences of ``text``, without headings, rows of tables and short pieces."""
     found: list[str] = []
     for raw in SENTENCE_END.split(writable(text)):
         is_row = raw.count("|") > 1 or " | " in raw or raw.count("\t") > 1

@@ -61,9 +61,7 @@ DARK: frozenset[Layout] = frozenset({"title", "section", "quote", "closing"})
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A decorative shape. ``quarter``: a quarter of a disc, its corner turned clockwise from the
-    bottom right by ``turn`` × 90°.
-    """
+    """A decorative shape. ``quarter``: of a disc, turned clockwise by ``turn`` × 90°."""
 
     form: Literal["rect", "disc", "quarter"]
     x: float

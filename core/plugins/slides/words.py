@@ -35,9 +35,7 @@ def amount(value: float) -> str:
 
 
 def brief(value: float) -> str:
-    """Format a number for little space: large ones with their scale, as every language writes
-    them.
-    """
+    """Format a large number with its scale, as every language writes it."""
     if abs(value) < BILLION:
         return amount(value)
     billions = value / BILLION

@@ -91,9 +91,7 @@ class Session(ClientSession):
 
 @dataclass(slots=True)
 class Connection:
-    """A connection that is made. ``after``: the work that follows the result, which is kept when
-    that fails.
-    """
+    """An open connection. ``after``: work that may fail without losing the result."""
 
     session: Session
     guard: Guard
@@ -101,9 +99,7 @@ class Connection:
 
 
 async def list_tools(server: ServerInfo, *, token: str = "") -> Listing:
-    """Return the tools of a server, after negotiating anew. ``token``: of OAuth. Raises
-    McpError.
-    """
+    """Return a server's tools after a new negotiation. ``token``: OAuth. Raises McpError."""
 
     async def work(connection: Connection) -> Listing:
         return await listing_of(connection.session)

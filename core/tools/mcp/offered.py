@@ -58,9 +58,7 @@ def tools_for(
 
 
 def named(name: str) -> Tool | None:
-    """Return the tool with this name for models, of the gateway or of a server as the database has
-    it, if it is in use.
-    """
+    """Return the enabled tool with this name for models, of the gateway or of a server."""
     return registry.get(name) or next((each for each in read() if each.name == name), None)
 
 

@@ -138,9 +138,7 @@ def one_object(
 def alternatives(
     schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[int]
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the schemas that apply to the same value as a schema does, each list with its
-    keyword.
-    """
+    """Yield the schemas that apply to the same value as ``schema``, by keyword."""
     for keyword in ALTERNATIVES:
         given = schema.get(keyword)
         yield keyword, given if isinstance(given, list) else []

@@ -40,7 +40,7 @@ def decoded(data: str) -> bytes:
         return b""
 
 
-def kept(context: ToolContext, pictures: Sequence[bytes], *, tool: str) -> list[Message]:
+def store_pictures(context: ToolContext, pictures: Sequence[bytes], *, tool: str) -> list[Message]:
     """Store the pictures of a call; return the messages that show them. May block."""
     user = User.objects.get(pk=context.user_id)
     made: list[Message] = []

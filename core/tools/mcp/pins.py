@@ -138,9 +138,7 @@ def list_again(server_id: int) -> None:
 
 
 def to_report() -> list[McpFinding]:
-    """Return the findings that were not told yet; to be called in the transaction that queues the
-    notices, which :func:`reported` ends.
-    """
+    """Return unreported findings, in the transaction that queues notices (:func:`reported`)."""
     rows = McpFinding.objects.select_for_update(of=("self",)).select_related("server")
     return list(rows.filter(reported_at__isnull=True).order_by("id")[:20])
 

@@ -44,9 +44,7 @@ def kept(method: str, answer: Json) -> Json:
 
 
 def tool_of(given: Any) -> Json | None:
-    """Return a tool with what is read of it, without hints that are none; None for one that cannot
-    be called.
-    """
+    """Return a tool with its readable parts; None for one that cannot be called."""
     if not isinstance(given, dict):
         return None
     schema = given.get("inputSchema") or {}

@@ -95,7 +95,9 @@ class ServerTool(Tool):
             return told()
         name = one_line(self.remote_name, 60)
         try:
-            shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
+            shown = await in_thread(
+                pictures.store_pictures, context, list(found.values()), tool=name
+            )
         except (storage.NotStoredError, *AWAY):
             logger.exception("a picture of an MCP server could not be kept")
             return told()

@@ -119,9 +119,7 @@ def method_of(body: bytes) -> str:
 
 
 def other_server(here: str, location: str) -> str:
-    """Return the server to which a redirect leads; empty for the same one, by its scheme, name and
-    port.
-    """
+    """Return the other server to which a redirect leads; empty for the same origin."""
     try:
         old, new = urlsplit(here), urlsplit(urljoin(here, location))
         has_user = new.username is not None or new.password is not None

@@ -118,9 +118,7 @@ async def read(found: Fetched) -> tuple[str, Parts]:
 
 
 async def page_of(found: Fetched, path: Path) -> tuple[str, Parts]:
-    """Return the title of a page and its readable text, read in a process of its own. Raises
-    DocumentError.
-    """
+    """Return a page's title and text, read in a process of its own. Raises DocumentError."""
     if len(found.body) > MOST_PAGE_BYTES:
         raise ToolError("The page is too long to read.")
     text = await asyncio.to_thread(encodings.text_of, found.body, found.charset)

@@ -60,9 +60,7 @@ class SearchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The words of a search: at most ``most`` results, of the last ``since`` (day, week, month,
-    year; empty for any time).
-    """
+    """The words of a search; ``since``: day, week, month, year, or empty for any time."""
 
     words: str
     most: int = 5
@@ -149,7 +147,6 @@ def address_of(info: SearchInfo) -> str:
 
 
 def request_of(info: SearchInfo, key: str, query: Query) -> Request:
-    """Return the request of a kind of service."""
     base = address_of(info)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": AGENT}
     if info.kind == Kind.TAVILY:

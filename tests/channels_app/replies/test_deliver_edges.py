@@ -329,8 +329,8 @@ def test_the_log_has_the_person_of_a_run_and_part_of_a_long_chat(account: Channe
     other = User.objects.create(username="bob")
     run = Run.objects.create(session=session, user=other, origin="memory", text="hi")
     row = Delivery(id=7, account=account, target={"chat": "c" * 70}, run=run, session=session)
-    text = outbound.described(row)
+    text = outbound.log_name(row)
     assert text.endswith(f"person bob, run {run.public_id})")
     assert f"chat {'c' * 63}…," in text
     row = Delivery(id=7, account=account, target={"chat": CHAT})
-    assert outbound.described(row) == "delivery 7 (memory/main, chat c, person none, run none)"
+    assert outbound.log_name(row) == "delivery 7 (memory/main, chat c, person none, run none)"

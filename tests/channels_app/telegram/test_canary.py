@@ -36,7 +36,7 @@ def test_the_token_stays_secret_whatever_fails(
     account.refresh_from_db()
     with pytest.raises(ChannelError) as raised:
         account_watcher.test_now(account)
-    account_watcher.saved(account_id=account.id)
+    account_watcher.mark_saved(account_id=account.id)
     until(lambda: ChannelAccount.objects.get(id=account.id).status == "error")
     owner.is_staff = owner.is_superuser = True
     owner.save()

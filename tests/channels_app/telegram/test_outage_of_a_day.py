@@ -84,7 +84,7 @@ def test_a_refused_token_holds_the_deliveries_until_another_one_is_saved(
     new = "901:" + "n" * 34
     secrets = encrypt(row.open_secrets() | {"token": new})
     ChannelAccount.objects.filter(id=row.pk).update(secrets=secrets)
-    account_watcher.saved(account_id=row.pk)
+    account_watcher.mark_saved(account_id=row.pk)
     until(lambda: local.api.texts(new, 556) == ["hello"])
 
 

@@ -79,7 +79,7 @@ def test_disabling_stops_the_poller_without_a_restart(runner: Runner, local: Loc
     row = polled(local)
     until(lambda: local.api.polls.get(local.tokens["polled"], 0) >= 1)
     ChannelAccount.objects.filter(id=row.id).update(enabled=False)
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     until(lambda: ChannelAccount.objects.get(id=row.id).status == "stopped")
     until(lambda: ChannelAccount.objects.get(id=row.id).poller == "")
     assert row.id not in runner._gateways.pollers
@@ -89,7 +89,7 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
     runner: Runner, local: Local
 ) -> None:
     row = ChannelAccount.objects.get(name="main")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     until(lambda: local.api.webhooks)
     given = local.api.webhooks[local.tokens["main"]]
     assert given["url"].endswith("/telegram/main/webhook")
@@ -102,7 +102,7 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
 def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: Local) -> None:
     """The check began before the account was saved: its platform still gets the change."""
     row = ChannelAccount.objects.get(name="main")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     account_watcher.note(account_id=row.id, health=Health())
     account_watcher.show(account_id=row.id, status="running", text="polling")
     assert [each.id for each in account_watcher.look()[1]] == [row.id]

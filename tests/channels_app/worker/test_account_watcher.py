@@ -285,7 +285,7 @@ def test_a_disabled_account_is_polled_no_more_and_unregistered_once(
     row, other = create("a"), create("b")
     clock.look(first)
     change(row, enabled=False)
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     clock.look(*((first, second) if seen == "first" else (second, first)))
     assert platform.polled() == ["b"]
     assert platform.calls["retire"] == {"a": 1}
@@ -313,7 +313,7 @@ def test_a_platform_that_does_not_answer_ends_no_lease(
     row, lost = create("a"), create("b")
     clock.look(first)
     for name in ("c", "d"):
-        account_watcher.saved(account_id=create(name, mode="webhook").id)
+        account_watcher.mark_saved(account_id=create(name, mode="webhook").id)
     platform.silent.add(kind)
     look = clock.begin(first.look_after())
     change(row, poller_until=transactions.now() + SECOND)
@@ -429,7 +429,7 @@ def test_a_saved_account_is_polled_at_once_also_during_a_pause(
     platform.errors["poll"].append(refusal("conflict"))
     clock.look(first)
     assert status(row)[0] == "error"
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     clock.look(second, first)
     assert status(row) == ("running", "polling")
     assert platform.polled() == ["a"]
@@ -443,7 +443,7 @@ def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     change(row, status_text="x")
     change(other, status="error", status_text="x")
     settings.GATEWAY_URL = "https://gateway.example"
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     assert status(row) == ("starting", "")
     assert status(other) == ("error", "x")
     platform.silent.add("prepare")
@@ -451,7 +451,7 @@ def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     assert [each.done() for each in looks] == [False, True]
     assert status(row) == ("starting", "…")
     platform.silent.clear()
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     clock.go_on(20)
     clock.look(second)
     assert status(row) == ("running", "prepared")
@@ -474,7 +474,7 @@ def test_a_change_whose_worker_was_killed_is_told_by_the_next_one(
     and prevents polling, or no message would ever come."""
     row = create("a", mode=mode)
     change(row, enabled=enabled, status="running")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     platform.silent = {"prepare", "retire"}
     clock.begin(first.look_after()).cancel()
     platform.silent.clear()
@@ -496,7 +496,7 @@ def test_a_platform_is_told_of_a_change_by_the_worker_that_polls_the_account(
     row = create("a")
     clock.look(first)
     change(row, config={"mode": "webhook"})
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     clock.look(second)
     assert platform.calls["prepare"] == {}
     clock.look(first)
@@ -508,10 +508,10 @@ def test_a_platform_is_told_of_a_change_by_the_worker_that_polls_the_account(
 def test_a_platform_is_told_of_the_settings_that_are_stored_now(platform: Platform) -> None:
     """Of two changes in the moment between a look and the call."""
     row = create("a", mode="webhook")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     seen = of(row)
     change(row, config={"mode": "webhook", "denied_reply": "No."})
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     taken = account_watcher.take_change(seen, worker="one")
     assert taken is not None
     assert taken.config == {"mode": "webhook", "denied_reply": "No."}
@@ -524,7 +524,7 @@ def test_a_defect_of_a_plugin_is_an_error_of_its_account(
     row = create("a", mode="webhook")
     clock.look(first)  # which checks it: not again within a minute
     create("b")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     platform.errors["prepare"].append(RuntimeError("a defect of the plugin"))
     clock.look(first)
     assert platform.polled() == ["b"]
@@ -560,7 +560,7 @@ def test_changes_are_told_before_polling_begins_and_at_once_for_several(
     """A webhook that is still set prevents polling."""
     rows = [create("a"), create("b")]
     for row in rows:
-        account_watcher.saved(account_id=row.id)
+        account_watcher.mark_saved(account_id=row.id)
     platform.silent.add("prepare")
     look = clock.begin(first.look_after())
     clock.go_on(20)
@@ -581,7 +581,7 @@ def test_a_change_that_a_platform_did_not_take_is_an_error_of_the_account(
     row = create("a", mode="webhook")
     clock.look(first)  # which checks it: not again within a minute
     change(row, enabled=enabled)
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     words = "The platform refuses."
     if failure == "refused":
         platform.errors["prepare" if enabled else "retire"].append(refusal())
@@ -608,7 +608,7 @@ def test_a_change_that_a_platform_did_not_take_for_the_moment_is_told_again(
     a webhook would stay. Nothing is polled before."""
     row = create("a", mode=mode)
     change(row, enabled=enabled, status="running")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     call = "prepare" if enabled else "retire"
     if failure == "silent":
         platform.silent.add(call)
@@ -638,12 +638,12 @@ def test_an_account_that_is_saved_is_told_at_once_whatever_failed_before(
     row, other = create("a", mode="webhook"), create("b", mode="webhook")
     clock.look(first)
     for each, error in ((row, refusal()), (other, ChannelError("No.", permanent=True))):
-        account_watcher.saved(account_id=each.id)
+        account_watcher.mark_saved(account_id=each.id)
         platform.errors["prepare"].append(error)
         clock.look(first)
     assert (of(other).poller, of(other).poller_until) == ("", None)
     assert status(other) == ("error", "No.")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     clock.look(first)
     assert platform.calls["prepare"] == {"a": 2, "b": 1}
     assert status(row) == ("running", "prepared")
@@ -656,7 +656,7 @@ def test_a_platform_has_twenty_seconds_to_take_a_change(
     row = create("a", mode="webhook")
     clock.look(first)
     change(row, enabled=enabled)
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     platform.silent = {"prepare", "retire"}
     look = clock.begin(first.look_after())
     clock.go_on(19.9)
@@ -673,10 +673,10 @@ def test_a_change_that_is_saved_during_another_stays_pending(
     """The answer is that to the earlier one."""
     row = create("a", mode="webhook")
     clock.look(first)
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     platform.silent.add("prepare")
     look = clock.begin(first.look_after())
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     clock.go_on(20)
     assert look.done()
     assert status(row) == ("starting", "")
@@ -692,7 +692,7 @@ def test_saving_a_disabled_account_calls_its_platform_unless_it_is_stopped(
     for name, row in rows.items():
         change(row, enabled=name == "other", status=name, status_text="x")
         if name != "other":
-            account_watcher.saved(account_id=row.id)
+            account_watcher.mark_saved(account_id=row.id)
     assert [status(row) for row in rows.values()] == [
         ("stopping", ""),
         ("stopping", ""),
@@ -705,7 +705,7 @@ def test_saving_a_disabled_account_calls_its_platform_unless_it_is_stopped(
 
 def test_an_account_without_a_platform_is_not_marked_when_it_is_saved(platform: Platform) -> None:
     row = ChannelAccount.objects.create(channel="http", status="stopped", status_text="x")
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     assert status(row) == ("stopped", "x")
 
 
@@ -714,14 +714,14 @@ def test_an_account_that_is_saved_while_its_channel_cannot_be_loaded_is_told_lat
 ) -> None:
     row = ChannelAccount.objects.create(channel="pigeon", status="running", status_text="x")
     monkeypatch.setattr(registry, "installed", lambda: Installed(broken={"pigeon": "No module."}))
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     assert status(row) == ("starting", "")
 
 
 def test_saving_releases_the_deliveries_of_the_account(platform: Platform) -> None:
     row = create("a")
     delivery = held(row)
-    account_watcher.saved(account_id=row.id)
+    account_watcher.mark_saved(account_id=row.id)
     assert of(row).deliveries_held == ""
     assert is_due(delivery)
 

@@ -386,7 +386,7 @@ def test_a_file_that_a_broken_channel_does_not_fetch_is_told_as_that(
     item: Item = {"kind": "document", "name": "n.txt", "remote": "f"}
     row = InboundMessage(account=run.session.account, run=run, media=[item])
     channel: Any = Broken(error)
-    found = asyncio.run(media.understood(run, channel, row, item, {}, Describer()))
+    found = asyncio.run(media.describe_item(run, channel, row, item, {}, Describer()))
     assert "the file could not be fetched" in found["text"]
     assert "refused" not in found
 
@@ -404,13 +404,13 @@ def test_a_file_is_fetched_once_although_its_worker_ends_while_it_is_described(
     PLATFORM.files["f"] = b"data"
     attempts = []
 
-    async def in_words(medium: Medium, *_: object, **__: object) -> Medium:
+    async def described(medium: Medium, *_: object, **__: object) -> Medium:
         attempts.append(medium.file)
         if len(attempts) == 1:
             raise asyncio.CancelledError
         return replace(medium, transcript="hello")
 
-    monkeypatch.setattr(media, "in_words", in_words)
+    monkeypatch.setattr(media, "describe_content", described)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(media.prepare(run, Describer()))
     PLATFORM.files.clear()

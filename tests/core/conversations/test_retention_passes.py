@@ -64,7 +64,7 @@ def left() -> list[str]:
 
 def removing(select: Select) -> Iterator[Counts]:
     """Begin a pass at NOW."""
-    return passes.removed(select, now=NOW)
+    return passes.remove_due(select, now=NOW)
 
 
 def test_the_rows_of_a_batch_that_are_still_due_go(rows: list[Delivery]) -> None:

@@ -52,7 +52,7 @@ class Worker:
     def perform(self, job: Job) -> None:
         """Do as the process of a job and the one that watches it."""
         try:
-            asyncio.run(process.performed(job))
+            asyncio.run(process.perform_and_close(job))
         except Exception:
             logger.exception("the process of a job failed")
             starter.after(job, process.FAILED)

@@ -239,10 +239,10 @@ def attempt(job: Job, *, dies_at: int | None, monkeypatch: pytest.MonkeyPatch) -
         held = jobs.claim(job_id=job.id)
         assert held is not None
         if dies_at is None:
-            asyncio.run(process.performed(held))
+            asyncio.run(process.perform_and_close(held))
         else:
             with pytest.raises(Died):
-                asyncio.run(process.performed(held))
+                asyncio.run(process.perform_and_close(held))
             jobs.release(job=held)
     return seen
 

@@ -185,7 +185,7 @@ def test_l2_a_plugin_that_exits_the_interpreter_has_crashed(
         raise SystemExit(0)
 
     monkeypatch.setattr(process, "limit_memory", lambda: None)
-    monkeypatch.setattr(process, "performed", exits)
+    monkeypatch.setattr(process, "perform_and_close", exits)
     job = Job.objects.create(run=run, tool_call_id="a", tool="t")
     jobs.claim(job_id=job.id)
     assert process.work(job_id=job.id, attempt=1) == FAILED

@@ -5,24 +5,10 @@ from typing import Any
 
 from core.providers.catalogue import ModelInfo
 from core.providers.chain import Chain
-from tests.core.providers.rows import PLAIN
+from tests.core.providers import rows
 
-PROVIDER = replace(PLAIN, name="test", from_environment=True)
-MODEL = ModelInfo(
-    id=1,
-    provider=PROVIDER,
-    name="default",
-    label="default",
-    context_tokens=8192,
-    max_output_tokens=1024,
-    can_call_tools=True,
-    can_see_images=None,
-    input_price=None,
-    cached_price=None,
-    output_price=None,
-    offered=False,
-    is_embedded=False,
-)
+PROVIDER = replace(rows.PLAIN, name="test", from_environment=True)
+MODEL = replace(rows.MODEL, provider=PROVIDER, name="default", label="default")
 
 
 def model_info(number: int, **more: Any) -> ModelInfo:

@@ -19,6 +19,21 @@ PLAIN = ProviderInfo(
     allow_private=True,
     from_environment=False,
 )
+MODEL = ModelInfo(
+    id=1,
+    provider=PLAIN,
+    name="m",
+    label="m",
+    context_tokens=8192,
+    max_output_tokens=1024,
+    can_call_tools=True,
+    can_see_images=None,
+    input_price=None,
+    cached_price=None,
+    output_price=None,
+    offered=False,
+    is_embedded=False,
+)
 
 
 def provider(*, key: str = "", **fields: Any) -> ProviderInfo:
@@ -30,21 +45,7 @@ def model(*, name: str = "m", kind: str = "openai-compatible", **fields: Any) ->
     """Return a model of a provider of this kind; prices may be texts."""
     prices = {each: fields.pop(f"{each}_price", None) for each in ("input", "cached", "output")}
     of_provider = {each: fields.pop(each) for each in ("base_url",) if each in fields}
-    made = ModelInfo(
-        id=1,
-        provider=provider(kind=kind, **of_provider),
-        name=name,
-        label=name,
-        context_tokens=8192,
-        max_output_tokens=1024,
-        can_call_tools=True,
-        can_see_images=None,
-        input_price=None,
-        cached_price=None,
-        output_price=None,
-        offered=False,
-        is_embedded=False,
-    )
+    made = replace(MODEL, provider=provider(kind=kind, **of_provider), name=name, label=name)
     set_up: dict[str, Any] = {
         f"{k}_price": None if v is None else Decimal(v) for k, v in prices.items()
     }

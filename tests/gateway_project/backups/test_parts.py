@@ -68,10 +68,10 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     root = tmp_path / "backups"
     (here / "files" / "ab").mkdir(parents=True)
     (here / "files" / "ab" / "one").write_bytes(b"both")
-    (both,) = making.kept_files(root)
+    (both,) = making.store_files(root)
     empty(root, START, [both])
     (here / "files" / "ab" / "two").write_bytes(b"new")
-    found = list(making.kept_files(root))
+    found = list(making.store_files(root))
     empty(root, START + timedelta(days=1), found)
     assert len(list((root / manifest.CONTENTS).glob("??/*"))) == 2
     keeping.thin_out(root, manifest.all_in(root)[1:])
@@ -88,7 +88,7 @@ def test_x41_a_backup_that_somebody_has_renamed_stays_whole(here: Path, tmp_path
     root = tmp_path / "backups"
     (here / "files" / "ab").mkdir(parents=True)
     (here / "files" / "ab" / "one").write_bytes(b"old")
-    old = empty(root, START, list(making.kept_files(root)))
+    old = empty(root, START, list(making.store_files(root)))
     renamed = old.rename(old.with_name(f"{old.name}-before-the-move"))
     copied = root / f"{NAMED}.copy"
     copied.mkdir()
@@ -129,10 +129,10 @@ def test_x41_a_damaged_content_is_stored_again(here: Path, tmp_path: Path) -> No
     root = tmp_path / "backups"
     (here / "files" / "ab").mkdir(parents=True)
     (here / "files" / "ab" / "one").write_bytes(b"whole")
-    [found] = making.kept_files(root)
+    [found] = making.store_files(root)
     for damage in (b"whale", b""):
         manifest.content(root, found.sha256).write_bytes(damage)
-        assert list(making.kept_files(root)) == [found]
+        assert list(making.store_files(root)) == [found]
         assert manifest.content(root, found.sha256).read_bytes() == b"whole"
 
 
@@ -151,7 +151,7 @@ def test_x41_a_file_that_grows_while_it_is_stored_is_kept_as_it_was_copied(
         copyfile(source, target)
 
     monkeypatch.setattr(shutil, "copyfile", after_it_has_grown)
-    [found] = making.kept_files(root)
+    [found] = making.store_files(root)
     restoring.bring_files(empty(root, START, [found]), manifest.read(root / NAMED), tmp_path / "b")
     brought = (tmp_path / "b" / "files" / "ab" / "upload").read_bytes()
     assert (brought, found.size) == (b"first more ", len(brought))
@@ -205,7 +205,7 @@ def test_x47_the_script_of_a_skill_can_be_run_after_a_restore(here: Path, tmp_pa
     (skill / "count.sh").write_text("#!/bin/sh\n")
     (skill / "count.sh").chmod(0o755)
     (skill / "SKILL.md").write_text("---")
-    backup = empty(tmp_path / "backups", START, list(making.kept_files(tmp_path / "backups")))
+    backup = empty(tmp_path / "backups", START, list(making.store_files(tmp_path / "backups")))
     restoring.bring_files(backup, manifest.read(backup), tmp_path / "restored")
     brought = tmp_path / "restored" / "skills" / "count"
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in brought.iterdir()}
@@ -230,7 +230,7 @@ def test_x47_files_are_brought_back_to_another_disk(here: Path, tmp_path: Path) 
     (disk / "ab").mkdir(parents=True)
     (disk / "ab" / "upload").write_bytes(b"all of it")
     (here / "files").symlink_to(disk)
-    backup = empty(tmp_path / "backups", START, list(making.kept_files(tmp_path / "backups")))
+    backup = empty(tmp_path / "backups", START, list(making.store_files(tmp_path / "backups")))
     (disk / "ab" / "upload").unlink()
     restoring.bring_files(backup, manifest.read(backup), here)
     assert (disk / "ab" / "upload").read_bytes() == b"all of it"
@@ -369,7 +369,7 @@ def test_x50_a_backup_that_finds_the_disk_full_does_not_leave_it_full(
     root = tmp_path / "backups"
     (here / "files" / "ab").mkdir(parents=True)
     (here / "files" / "ab" / "one").write_bytes(b"both")
-    older = empty(root, START, list(making.kept_files(root)))
+    older = empty(root, START, list(making.store_files(root)))
     (here / "files" / "ab" / "two").write_bytes(b"new")
     kept = {*manifest.contents(root)}
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from gateway_project.processes.keepalive import TOGETHER_SECONDS, AlignedPings
+from gateway_project.processes.keepalive import ALIGN_SECONDS, AlignedPings
 
 
 class Timers:
@@ -32,4 +32,4 @@ def test_pings_are_aligned_never_early_and_half_a_second_late_at_most() -> None:
         AlignedPings.schedule_ping(socket)
     assert len(set(loop.due)) <= 5, "a hundred sockets, opened within 1.3 s"
     late = [due - moment - 50.0 for due, moment in zip(loop.due, opened, strict=True)]
-    assert 0 <= min(late) <= max(late) <= TOGETHER_SECONDS + 1e-6
+    assert 0 <= min(late) <= max(late) <= ALIGN_SECONDS + 1e-6

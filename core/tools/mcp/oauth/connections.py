@@ -129,9 +129,7 @@ def has_token_of(client: str, *, server_id: int, user_id: int | None, now: datet
 
 
 def take_lease(row: McpConnection, now: datetime) -> bool:
-    """Return whether this worker refreshes the tokens of a row: no other does, and they are the
-    ones that were read.
-    """
+    """Return whether this worker may refresh the row's tokens, and they are unchanged."""
     # The clock was set back; another worker's may be a little ahead.
     ahead = Q(refreshing_until__gt=now + 2 * LEASE)
     free = Q(refreshing_until=None) | Q(refreshing_until__lte=now) | ahead

@@ -104,9 +104,7 @@ def check_issuer(kept: dict[str, str], issuer: str | None) -> None:
 
 
 async def refresh(server: ServerInfo, kept: dict[str, str]) -> Tokens:
-    """Return new tokens for a refresh token. Raises GrantEndedError, or McpError for failures that
-    may pass.
-    """
+    """Return new tokens. Raises GrantEndedError, or McpError for temporary failures."""
     form = {
         "grant_type": "refresh_token",
         "refresh_token": kept["refresh_token"],
@@ -187,9 +185,7 @@ async def protected_metadata(
 def check_metadata(
     server: ServerInfo, metadata: OAuthMetadata, issuer: str | None, *, at: str
 ) -> None:
-    """Raise McpError for metadata, found ``at`` an address, that is another server's, or that lacks
-    what is needed.
-    """
+    """Raise McpError for incomplete metadata, or that of another server than ``at``."""
     expected = issuer or origin_of(server.url)
     named = str(metadata.issuer)
     same = {expected.removesuffix("/")}
@@ -301,9 +297,7 @@ async def client_for(
 
 
 def registered_before(client: Client, issuer: str) -> OAuthClientInformationFull | None:
-    """Return the client that was registered with this authorization server and return address, if
-    its secret has not expired.
-    """
+    """Return the client registered with this server and return address, unless expired."""
     if not client.registration:
         return None
     known = OAuthClientInformationFull.model_validate_json(client.registration)

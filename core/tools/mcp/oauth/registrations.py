@@ -11,9 +11,7 @@ UNKNOWN = {"invalid_client", "unauthorized_client"}
 
 
 def known(server: McpServer) -> str:
-    """Return the client (JSON); empty for none, and for one that cannot be opened: the gateway's
-    own key was changed.
-    """
+    """Return the client (JSON); empty for none, and where it cannot be decrypted."""
     try:
         return encryption.decrypt(server.registration).get("client", "")
     except encryption.DecryptError:

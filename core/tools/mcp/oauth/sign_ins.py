@@ -117,9 +117,7 @@ def store_started(row: McpSignIn, started: Started, *, browser: str, by: User) -
 
 
 def bind_client(server: McpServer, issuer: str) -> None:
-    """Note which authorization server the owner's client belongs to, at its first sign-in. Inside a
-    transaction. Raises McpError.
-    """
+    """Note the authorization server of the owner's client. In a transaction. Raises McpError."""
     fresh = McpServer.objects.select_for_update(no_key=True).filter(pk=server.pk).first()
     if fresh is None or not fresh.client_id or fresh.client_id != server.client_id:
         return
@@ -141,9 +139,7 @@ def came_back(state: str, *, slug: str, browser: str) -> McpSignIn | None:
 
 
 def take(row: McpSignIn, *, now: datetime) -> dict[str, str] | None:
-    """Return what the exchange of the code needs, once; None for a state that was used, and for a
-    sign-in that is over. Raises McpError.
-    """
+    """Return what the exchange of the code needs, once; None for a used state. Raises McpError."""
     rows = McpSignIn.objects.filter(
         pk=row.pk, state=State.OPEN, state_hash=row.state_hash, expires_at__gt=now
     )

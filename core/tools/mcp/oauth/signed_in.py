@@ -83,9 +83,7 @@ async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> E
 
 
 def widened(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
-    """Return what to raise for a call that needs more rights: a sign-in that asks for those that
-    there are and the others.
-    """
+    """Return the error that asks to sign in again, for the present and the wanted rights."""
     more = field_of(error.challenge, "scope").split()
     held = token.row.scope.split()
     is_new = bool(set(more) - set(held))
