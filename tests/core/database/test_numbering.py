@@ -35,10 +35,9 @@ def database(tmp_path: Path) -> Iterator[BaseDatabaseWrapper]:
 
 def migrate(database: BaseDatabaseWrapper, state: ProjectState, *steps: Operation) -> ProjectState:
     """Apply one migration; return what it leaves."""
-    migration = Migration("one", "core")
-    migration.operations = list(steps)
+    made: Migration = type("Made", (Migration,), {"operations": steps})("one", "core")
     with database.schema_editor() as editor:
-        return migration.apply(state, editor)
+        return made.apply(state, editor)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_x17_an_error_that_was_there_before_is_none_of_the_new_version(
     told: list[str] = []
     small.commit("New", ILL)
     target, held = in_place(installed)
-    known = {"new": "It is known."}
+    known = [("new", "It is known.")]
     updating.look_after(installed, target, known, held, wait=0, say=told.append)
     assert told == ["the gateway works again"]
     assert gateway.is_ready(installed), running.tail()
