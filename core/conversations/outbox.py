@@ -425,7 +425,7 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
             account_id=account_id, target__chat=chat, state__in=OPEN
         ):
             place = row.conversation
-            if place.startswith(before):  # what is said in the new chat waits for it
+            if place.startswith(before):  # later messages of the new chat wait for it
                 place = now + place.removeprefix(before)
             target = {**row.target, "chat": new_chat, "reply_to": ""}
             # The ids of the new chat start anew: messages sent to the old one are not found there,

@@ -287,7 +287,7 @@ def test_in_a_group_that_became_a_supergroup_messages_are_found_by_its_new_ids(
     assert shown(local, GROUP) == ["hello"]
 
 
-def test_what_waits_when_a_group_gets_a_new_id_comes_before_what_is_said_there(
+def test_deliveries_that_wait_when_a_group_gets_a_new_id_come_before_later_ones(
     runner: Runner, local: Local
 ) -> None:
     """It was queued under the old id."""
