@@ -25,6 +25,8 @@ def command(*arguments: str) -> list[str]:
 def main() -> None:
     """Run a management command; Ctrl-C gives one line, a closed pipe (``head``) none."""
     console.settle()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # of manage.py, until here
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
             run()
@@ -69,6 +71,10 @@ def run() -> None:
     if sys.argv[1:] in (["version"], ["--version"]):
         console.write(f"Latchkey {VERSION}")
         return
+    if sys.argv[1:2] != ["update"]:  # whose files are code
+        # Other users read no conversation, nor write a script of a page, also in a home that was
+        # made for all to look at. The processes of `up` inherit it.
+        os.umask(0o077)
     hears_ctrl_c = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if sys.argv[1:2] in (["up"], ["migrate"]) and hears_ctrl_c:
         signal.signal(signal.SIGINT, end_now)

@@ -302,17 +302,19 @@ def view(job_id: int) -> View | None:
 async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
     """Yield the state of a job at each change and at least once a second, until it is over.
 
-    A job whose lease ran out is recovered here, before the sweeper gets to it.
+    A job whose lease ran out is recovered here, before the sweeper gets to it. A database that
+    is away for longer than a lease is waited for, too.
     """
+    asked = partial(transactions.patiently, seconds=settings.JOB_SECONDS)
     with pubsub.local().listen([f"job:{job_id}"]) as listener:
         await pubsub.local().confirmed(listener)
         while True:
-            now = await transactions.patiently(partial(view, job_id))
+            now = await asked(partial(view, job_id))
             if now is None:
                 return
             yield now
             if now.is_over:
                 return
             if now.is_late:
-                await transactions.patiently(partial(recover, job_id=job_id))
+                await asked(partial(recover, job_id=job_id))
             await listener.wait(seconds=POLL_SECONDS)

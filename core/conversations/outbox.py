@@ -416,14 +416,24 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
         for session in ChatSession.objects.filter(account_id=account_id, chat=chat):
             if session.for_agent or (session.user_id, session.thread) not in busy:
                 ChatSession.objects.filter(id=session.id).update(chat=new_chat)
+        before, now = (
+            conversation(account_id=account_id, chat=each, thread="") for each in (chat, new_chat)
+        )
         for row in Delivery.objects.filter(
             account_id=account_id, target__chat=chat, state__in=OPEN
         ):
+            place = row.conversation
+            if place.startswith(before):  # later messages of the new chat wait for it
+                place = now + place.removeprefix(before)
             target = {**row.target, "chat": new_chat, "reply_to": ""}
             # The ids of the new chat start anew: messages sent to the old one are not found there,
             # and another message has the id of one that was to be edited.
             Delivery.objects.filter(id=row.id).update(
-                target=target, doubt_chat="", after_id=None, external_message_id=""
+                target=target,
+                conversation=place,
+                doubt_chat="",
+                after_id=None,
+                external_message_id="",
             )
 
 

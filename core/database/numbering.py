@@ -5,6 +5,7 @@ from typing import Self
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.schema import DatabaseSchemaEditor
+from django.db.models import Model
 
 # A rebuilt table is numbered from its highest row, and a name in the audit, in budgets or in
 # bindings may still mean a deleted one.
@@ -19,8 +20,15 @@ class SchemaEditor(DatabaseSchemaEditor):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self.given = given(self.connection)
+        self.given = given(self.connection)  # by the names of now
         return self
+
+    def alter_db_table(self, model: type[Model], old_db_table: str, new_db_table: str) -> None:
+        """Rename a table, also in what is restored."""
+        super().alter_db_table(model, old_db_table, new_db_table)
+        self.given = {
+            (new_db_table if table == old_db_table else table, last) for table, last in self.given
+        }
 
     def __exit__(
         self,

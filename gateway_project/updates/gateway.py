@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ from gateway_project import command_line, home
 from gateway_project.backups import restoring
 from gateway_project.processes import holding, plan, preflight, state
 from gateway_project.updates.clone import UpdateError, last_lines
+
+Errors = list[tuple[str, str]]  # of the doctor: id and text
 
 HOLD_SECONDS = 30
 START_SECONDS = 180
@@ -179,8 +182,8 @@ def host_and_pid(worker: WorkerHeartbeat) -> tuple[str, int]:
     return host, int(pid) if pid.isdigit() else 0
 
 
-def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) -> dict[str, str]:
-    """Return the errors that the doctor of the code in ``folder`` finds: id and text.
+def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) -> Errors:
+    """Return the errors that the doctor of the code in ``folder`` finds.
 
     Raises UpdateError when it finds no words.
     """
@@ -191,7 +194,16 @@ def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) ->
         said = last_lines(done.stderr or done.stdout)
         raise UpdateError(f"its doctor failed: {said}") from error
     chosen = found if running else restoring.errors(found)
-    return {each["id"]: each["what"] for each in chosen if each["level"] == "error"}
+    return [(each["id"], each["what"]) for each in chosen if each["level"] == "error"]
+
+
+def new_errors(found: Errors, before: Errors) -> list[str]:
+    """Return the texts of ``found`` under ids that it has more often than ``before``: an id is that
+    of all accounts, and a text may tell of the moment.
+    """
+    more = Counter(id_ for id_, _ in found) - Counter(id_ for id_, _ in before)
+    new = sorted((each in before, each) for each in found if each[0] in more)
+    return [what for _, (_, what) in new]
 
 
 def manage(

@@ -22,6 +22,7 @@ from gateway_project.processes import holding, preflight
 from gateway_project.processes.preflight import StartError
 from gateway_project.updates import clone, gateway, way_back
 from gateway_project.updates.clone import Target, UpdateError
+from gateway_project.updates.gateway import Errors
 
 Say = Callable[[str], object]
 UNCHANGED = "Nothing was changed"
@@ -68,7 +69,7 @@ def check_owner(folder: Path) -> None:
         raise UpdateError(f"Run this as the user that owns {folder}.")
 
 
-def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[str, str]:
+def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> Errors:
     """Make a backup and try the new code on it, while the gateway runs; return the errors that the
     doctor of the old code finds. Raises UpdateError, BackupError, DatabaseError, OSError.
     """
@@ -94,7 +95,7 @@ def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[st
     return before
 
 
-def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> None:
+def rehearse(python: Path, code: Path, backup: Path, before: Errors) -> None:
     """Let the new code migrate a copy of the database, and examine it. Raises UpdateError."""
     with new_home() as scratch:
         copied = scratch / "gateway.sqlite3"
@@ -121,9 +122,7 @@ def new_home() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def migrated_and_well(
-    python: Path, code: Path, env: dict[str, str], before: dict[str, str]
-) -> None:
+def migrated_and_well(python: Path, code: Path, env: dict[str, str], before: Errors) -> None:
     """Migrate with the code in a folder, and ask its doctor. Raises UpdateError for what fails,
     and for an error that was not there before.
     """
@@ -131,8 +130,8 @@ def migrated_and_well(
     if done.returncode:
         raise UpdateError(clone.last_lines(done.stderr or done.stdout))
     found = gateway.errors(python, code, env, running=False)
-    if new := sorted(set(found) - set(before)):
-        raise UpdateError(f"its doctor says: {found[new[0]]}")
+    if new := gateway.new_errors(found, before):
+        raise UpdateError(f"its doctor says: {new[0]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class Held:
     newest: dict[str, object]
 
 
-def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say) -> Held | None:
+def carry_out(folder: Path, target: Target, before: Errors, *, say: Say) -> Held | None:
     """Replace the code while nothing runs; return the gateway that waits to go on, if one does.
 
     Raises UpdateError; the old version is back then.
@@ -170,7 +169,7 @@ def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say)
 
 
 def look_after(
-    folder: Path, target: Target, before: dict[str, str], held: Held, *, wait: int, say: Say
+    folder: Path, target: Target, before: Errors, held: Held, *, wait: int, say: Say
 ) -> None:
     """Wait until the gateway of the new version works, at most ``wait`` seconds; bring the old one
     back when it does not, unless the new one has worked for somebody.
@@ -215,13 +214,13 @@ def look_after(
     )
 
 
-def has_no_new_error(before: dict[str, str]) -> bool:
+def has_no_new_error(before: Errors) -> bool:
     """Return whether the doctor of the new version finds no error that was not there before."""
     try:
         found = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
     except (UpdateError, subprocess.TimeoutExpired):
         return False
-    return not set(found) - set(before)
+    return not gateway.new_errors(found, before)
 
 
 def refuse_after_work(held: Held) -> None:

@@ -106,7 +106,7 @@ class CountTokens(AnthropicEndpoint):
 class Models(AnthropicEndpoint):
     """``GET /v1/models`` of a request with the header ``anthropic-version``."""
 
-    methods = ("GET",)
+    methods = ("GET", "HEAD")
 
     async def handle(self, body: bytes) -> None:
         """Answer the list, or the page of it that is asked for."""
@@ -134,7 +134,7 @@ class Models(AnthropicEndpoint):
 class OneModel(AnthropicEndpoint):
     """``GET /v1/models/<name>`` of a request with the header ``anthropic-version``."""
 
-    methods = ("GET",)
+    methods = ("GET", "HEAD")
 
     async def handle(self, body: bytes) -> None:
         name = self.scope["url_route"]["kwargs"]["name"]

@@ -89,7 +89,7 @@ def trace_link(account: ChannelAccount | None) -> adapter.TraceLink:
 class Models(OpenAIEndpoint):
     """``GET /v1/models``."""
 
-    methods = ("GET",)
+    methods = ("GET", "HEAD")
 
     async def handle(self, body: bytes) -> None:
         data = await in_thread(models.listed, self.caller)
@@ -99,7 +99,7 @@ class Models(OpenAIEndpoint):
 class Model(OpenAIEndpoint):
     """``GET /v1/models/<name>``; a name may hold slashes."""
 
-    methods = ("GET",)
+    methods = ("GET", "HEAD")
 
     async def handle(self, body: bytes) -> None:
         name = self.scope["url_route"]["kwargs"]["name"]

@@ -59,6 +59,9 @@ class Config(RunConfig):
 class ResponsesAdapter(ProseAdapter[Event]):
     """Turns events into those of a response. ``response``: as the last one shows it."""
 
+    # `response.incomplete` of a stopped answer has no reason: the AI SDK takes it for a whole one.
+    has_stopped_end = False
+
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
@@ -110,20 +113,19 @@ class ResponsesAdapter(ProseAdapter[Event]):
     def end(self, end: End) -> list[Event]:
         """End with the sources and the response."""
         reason = INCOMPLETE.get(end.reason)
-        is_whole = reason is None and not end.is_cancelled
+        is_whole = reason is None
         frames = self._sources()
         frames += self._close("completed" if is_whole else "incomplete")
-        status = "cancelled" if end.is_cancelled else "incomplete"
-        self._settle("completed" if is_whole else status, end.data)
+        self._settle("completed" if is_whole else "incomplete", end.data)
         if is_whole:
             self.response["completed_at"] = seconds_of(end.data)
             return [*frames, {"type": "response.completed", "response": self.response}]
-        self.response["incomplete_details"] = {"reason": reason} if reason else None
+        self.response["incomplete_details"] = {"reason": reason}
         return [*frames, {"type": "response.incomplete", "response": self.response}]
 
     def fail(self, failure: Failure) -> list[Event]:
         frames = self._close("incomplete")
-        self._settle("failed", failure.data)
+        self._settle("cancelled" if failure.code == "stopped" else "failed", failure.data)
         text = failures.message_of(failure)
         self.response["error"] = {"code": code_of(failure), "message": text}
         return [*frames, {"type": "response.failed", "response": self.response}]

@@ -27,9 +27,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Check the preconditions, prepare the database, then become the supervisor."""
         del args, options
-        # Its processes inherit it: other users read no conversation, nor write a script of a page,
-        # also in a home that was made for all to look at.
-        os.umask(0o077)
         folder = home.directory()
         try:
             preflight.check_home(folder)

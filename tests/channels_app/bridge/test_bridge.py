@@ -135,6 +135,19 @@ def test_forged_stale_and_replayed_requests_are_refused(bridge: Bridge) -> None:
     assert InboundMessage.objects.count() == 1
 
 
+def test_d4_a_request_is_replayed_in_vain_after_the_clock_jumped_and_came_back(
+    bridge: Bridge,
+) -> None:
+    """[D4] also one without a ``request_id``."""
+    data = json.dumps({"user_id": "555", "text": "hello"}).encode()
+    signed = signing.headers(secret=SECRET, now=time.time(), body=data)
+    first = bridge.post(data, signed)
+    SeenSignature.objects.all().delete()  # by a request of the time between
+    assert bridge.post(data, signed) == first
+    assert first[0] == 202
+    assert InboundMessage.objects.count() == Run.objects.count() == 1
+
+
 def test_signatures_are_forgotten_once_they_are_stale(bridge: Bridge) -> None:
     """[D4] the table does not grow."""
     bridge.ask(text="one")

@@ -17,6 +17,7 @@ from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from tests.channels_app.running import until
 from tests.channels_app.telegram.local import Local
+from tests.channels_app.telegram.people import message
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GROUP = -1001234
@@ -284,6 +285,19 @@ def test_in_a_group_that_became_a_supergroup_messages_are_found_by_its_new_ids(
     until(lambda: Delivery.objects.filter(target__chat=str(GROUP), state="sent").exists())
     all_sent()
     assert shown(local, GROUP) == ["hello"]
+
+
+def test_deliveries_that_wait_when_a_group_gets_a_new_id_come_before_later_ones(
+    runner: Runner, local: Local
+) -> None:
+    """It was queued under the old id."""
+    local.api.fail("sendMessage", 429, "Too Many Requests", chat=556, retry_after=2)
+    first = put({"text": "first"})
+    until(lambda: Delivery.objects.get(id=first.pk).retry_at is not None)
+    local.post(message("", user=556, chat=556, migrate_to_chat_id=GROUP))
+    put({"text": "second"}, chat=GROUP, key="y")
+    all_sent()
+    assert shown(local, GROUP) == ["first", "second"]
 
 
 def test_a_message_that_may_not_be_removed_stays_and_the_reader_is_told(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.db.models.functions import Now
+from pytest_django import Settings
 
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
@@ -142,6 +143,26 @@ def test_l2_a_task_outlives_a_database_that_is_away_for_a_moment(
     monkeypatch.setattr(module, name, away_at_first)
     run = say(ASKED)
     assert len(tries) > 1
+    assert (run.state, run.result["format"]) == ("succeeded", "link")
+    assert (Job.objects.get().state, StoredFile.objects.count()) == ("succeeded", 1)
+
+
+def test_l2_a_task_outlives_a_database_that_is_away_for_longer_than_a_lease(
+    worker: Worker, script: Any, say: Say, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """A failover: the model was told that the tool had failed, and the task was cancelled."""
+    settings.RUN_LEASE_SECONDS = 1
+    script([{"match": "PPT", "steps": WAYS["calls the tool"]}])
+    known, tries = jobs.view, list[float]()
+
+    def away(job_id: int) -> jobs.View | None:
+        tries.append(time.monotonic())
+        if tries[-1] < tries[0] + 2:
+            raise OperationalError("the server is not there")
+        return known(job_id)
+
+    monkeypatch.setattr(jobs, "view", away)
+    run = say(ASKED)
     assert (run.state, run.result["format"]) == ("succeeded", "link")
     assert (Job.objects.get().state, StoredFile.objects.count()) == ("succeeded", 1)
 

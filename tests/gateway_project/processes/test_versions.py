@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import tomllib
@@ -115,6 +116,34 @@ def test_ctrl_c_ends_a_start_also_where_python_would_ignore_it(
         running.send_signal(signal.SIGINT)
         assert running.stdout.read() == "Stopped.\n"
     assert running.returncode == command_line.INTERRUPTED
+
+
+def test_ctrl_c_ends_a_command_while_its_modules_load(tmp_path: Path) -> None:
+    """There was a traceback."""
+    slow = 'import os\nos.write(1, b"busy\\n")\nwhile True: pass\n'
+    (tmp_path / "secrets.py").write_text(slow)  # instead of Python's
+    with subprocess.Popen(
+        [sys.executable, "manage.py", "doctor"],
+        cwd=BASE_DIR,
+        env={**os.environ, "GATEWAY_HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "busy\n"
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.read() == ""
+    assert running.returncode == -signal.SIGINT
+
+
+def test_a_command_makes_a_database_that_others_cannot_read(tmp_path: Path) -> None:
+    """Also in a home that was made for all to look at, and before `up` was there."""
+    tmp_path.chmod(0o755)
+    started("manage.py", "sign_in_link", env={"GATEWAY_HOME": str(tmp_path)})
+    made = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+    assert "gateway.sqlite3" in made
+    assert [name for name, mode in made.items() if mode & 0o077] == []
 
 
 WRITING = """

@@ -51,9 +51,10 @@ NEWER = {"core/__init__.py": 'VERSION = "0.2.0"\n'}
 NEW_PACKAGES = {**NEWER, "uv.lock": "2"}
 
 
-def finding(ident: str, what: str) -> str:
-    """Return what a doctor prints that finds one error."""
-    return json.dumps([{"id": ident, "level": "error", "what": what, "fix": "Nothing helps."}])
+def finding(ident: str, *texts: str) -> str:
+    """Return what a doctor prints that finds errors of one id."""
+    found = {"id": ident, "level": "error", "fix": "Nothing helps."}
+    return json.dumps([{**found, "what": what} for what in texts])
 
 
 def sql(*statements: str) -> str:

@@ -77,7 +77,7 @@ def in_place(folder: Path) -> tuple[Target, Held]:
     file = holding.lock(folder)
     assert file is not None
     with file:
-        held = updating.carry_out(folder, target, {}, say=str)
+        held = updating.carry_out(folder, target, [], say=str)
     assert held is not None
     wait_until(lambda: gateway.is_ready(folder))
     return target, held
@@ -120,7 +120,7 @@ def test_x17_a_version_that_does_not_work_well_leaves_the_old_one(
     target, held = in_place(installed)
     assert small.version() == "0.2.0"
     with pytest.raises(UpdateError, match=r"The old version is back: 0.2.0 did not get ready"):
-        updating.look_after(installed, target, {}, held, wait=0, say=str)
+        updating.look_after(installed, target, [], held, wait=0, say=str)
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.is_old()
     assert not way_back.put_aside(installed).exists()
@@ -133,7 +133,7 @@ def test_x17_an_error_that_was_there_before_is_none_of_the_new_version(
     told: list[str] = []
     small.commit("New", ILL)
     target, held = in_place(installed)
-    known = {"new": "It is known."}
+    known = [("new", "It is known.")]
     updating.look_after(installed, target, known, held, wait=0, say=told.append)
     assert told == ["the gateway works again"]
     assert gateway.is_ready(installed), running.tail()
@@ -163,7 +163,7 @@ def test_x17_a_version_that_people_have_written_to_stays(
     small.commit("New", {**ILL, "doctor.sh": ILL_LATER.format(also=MESSAGE)})
     target, held = in_place(installed)
     with pytest.raises(UpdateError) as caught:
-        updating.look_after(installed, target, {}, held, wait=0, say=str)
+        updating.look_after(installed, target, [], held, wait=0, say=str)
     assert "it has worked for people meanwhile, and stays" in str(caught.value)
     assert small.version() == "0.2.0"
     assert InboundMessage.objects.count() == 2
@@ -297,7 +297,7 @@ def test_x17_work_of_the_new_version_while_the_old_one_is_brought_back(
     small.commit("New", ILL)
     target, held = in_place(installed)
     with pytest.raises(UpdateError, match="it has worked for people meanwhile, and stays"):
-        updating.look_after(installed, target, {}, held, wait=0, say=str)
+        updating.look_after(installed, target, [], held, wait=0, say=str)
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.version() == "0.2.0"
     assert way_back.put_aside(installed).exists()
@@ -346,7 +346,7 @@ def test_x17_a_gateway_that_has_ended_is_not_waited_for(
     with pytest.raises(
         UpdateError, match=r"The old version is back.*No gateway ran in that moment"
     ):
-        updating.look_after(installed, target, {}, held, wait=600, say=str)
+        updating.look_after(installed, target, [], held, wait=600, say=str)
     assert small.is_old()
 
 
@@ -359,7 +359,7 @@ def test_x17_a_gateway_that_starts_for_ever_is_not_undone(
     target, held = in_place(installed)
     running.stop()
     with preflight.lock(installed), pytest.raises(UpdateError) as caught:
-        updating.look_after(installed, target, {}, replace(held, pid=os.getpid()), wait=0, say=str)
+        updating.look_after(installed, target, [], replace(held, pid=os.getpid()), wait=0, say=str)
     script = way_back.put_aside(installed)
     assert "it is still starting, and stays" in str(caught.value)
     assert f"`sh {script}` brings the old version back, when nothing runs." in str(caught.value)

@@ -152,7 +152,7 @@ def put_in_place(folder: Path) -> list[str]:
     said: list[str] = []
     target = clone.find("")
     assert target is not None
-    updating.carry_out(folder, target, {}, say=said.append)
+    updating.carry_out(folder, target, [], say=said.append)
     return said
 
 
@@ -196,6 +196,7 @@ def test_x17_a_failure_in_place_leaves_the_old_version(small: Small, installed: 
     ("files", "said"),
     [
         ({"doctor.json": finding("new", "This is new.")}, "its doctor says: This is new."),
+        ({"doctor.json": finding("known", "Another one.", "This was known.")}, "Another one."),
         ({"doctor.json": "Traceback:\nno doctor today"}, "its doctor failed: no doctor today"),
         ({"migrate.sh": "exit 1"}, "it gave no reason"),
     ],
@@ -207,14 +208,14 @@ def test_x16_a_version_is_tried_with_its_own_code(
     while it is tried: reminders become due meanwhile."""
     code = small.origin
     small.commit("New", {**NEWER, "doctor.json": finding("not-ready", "Nothing runs.")})
-    updating.migrated_and_well(clone.python(), code, {}, {})
+    updating.migrated_and_well(clone.python(), code, {}, [])
     small.commit("Late", {"doctor.json": finding("schedules", "One reminder waits.")})
-    updating.migrated_and_well(clone.python(), code, {}, {})
+    updating.migrated_and_well(clone.python(), code, {}, [])
     small.commit("Known", {"doctor.json": finding("known", "This is known.")})
-    updating.migrated_and_well(clone.python(), code, {}, {"known": "This was known."})
+    updating.migrated_and_well(clone.python(), code, {}, [("known", "This was known.")])
     small.commit("Worse", files)
     with pytest.raises(UpdateError, match=said):
-        updating.migrated_and_well(clone.python(), code, {}, {"known": "This was known."})
+        updating.migrated_and_well(clone.python(), code, {}, [("known", "This was known.")])
 
 
 def test_x16_a_backup_that_fails_changes_nothing(small: Small, installed: Path) -> None:

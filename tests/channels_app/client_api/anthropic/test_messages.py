@@ -256,6 +256,10 @@ def test_w32_models_are_listed_in_the_form_of_the_client(client: httpx.Client) -
     assert client.get("/v1/models?limit=0", headers=version).status_code == 400
     assert client.get("/v1/models").json()["object"] == "list"
     assert client.get("/v1/models/default", headers=version).json()["type"] == "model"
+    for name in ("", "/default"):
+        for headers in ({}, version):  # some clients look whether an API is there
+            looked = client.head(f"/v1/models{name}", headers=headers)
+            assert (looked.status_code, looked.content) == (200, b"")
     for answer in (
         client.get("/v1/models/gpt-9/x", headers=version),
         client.post(URL, json={**asked("x"), "model": "gpt-9"}),

@@ -278,7 +278,7 @@ def test_w21_a_revoked_key_ends_its_stream(place: Place) -> None:
             before = [next(lines) for _ in range(8)]
             place.gateway.manage("shell", "-v", "0", "-c", REVOKE)
             found = events([*before, *lines])
-        assert found[-1]["type"] == "response.incomplete"
+        assert found[-1]["type"] == "response.failed"
         assert found[-1]["response"]["status"] == "cancelled"
         name = found[-1]["response"]["id"]
         assert left.get(f"/v1/responses/{name}").status_code == 401

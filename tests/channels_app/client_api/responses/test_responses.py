@@ -220,6 +220,8 @@ def test_w14_a_response_in_the_background_is_polled_resumed_and_cancelled(
     wait_until(lambda: client.get(f"/v1/responses/{hangs['id']}").json()["status"] == "in_progress")
     stopped = sdk.responses.cancel(hangs["id"])
     assert stopped.status == "cancelled"
+    assert stopped.error is not None
+    assert stopped.error.message == "The answer was stopped."
     assert sdk.responses.cancel(hangs["id"]).status == "cancelled"
     assert sdk.responses.cancel(queued["id"]).status == "completed"
 
