@@ -187,7 +187,6 @@ async def test_l5_two_hundred_megabytes_are_refused_unread(tmp_path: Path) -> No
     assert "has 200 MB; at most 50 MB" in await refused(path)
 
 
-@pytest.mark.unmeasured
 async def test_l5_bombs_end_the_reader_only(tmp_path: Path) -> None:
     """[RDOC6] [RDOC8]"""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

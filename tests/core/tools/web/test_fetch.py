@@ -92,7 +92,6 @@ async def test_v30_a_page_without_an_article_is_read_whole(reads: Reads) -> None
     assert "9-12" in text
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("content_type", "body"),
     [
@@ -162,7 +161,6 @@ BOMBS = {
 }
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", BOMBS)
 async def test_v30_a_page_that_is_a_bomb_ends_in_text_or_in_words(reads: Reads, name: str) -> None:
     try:
