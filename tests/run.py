@@ -60,6 +60,7 @@ ONCE = (
 ONCE_UNMEASURED = (
     "tests/allowlist/test_staff_rights.py",
     "tests/architecture",
+    "tests/catalogues",
     "tests/channels_app/asgi/test_overload.py",
     "tests/channels_app/asgi/test_shutdown.py",
     "tests/channels_app/client_api/ag_ui/test_runs.py",

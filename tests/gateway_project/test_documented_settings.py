@@ -4,6 +4,8 @@ import ast
 import re
 from typing import Any
 
+import pytest
+
 from tests import ROOT
 from tests.architecture import sources
 
@@ -76,6 +78,7 @@ def test_every_setting_has_a_row_with_its_default() -> None:
     assert wrong == {}
 
 
+@pytest.mark.unmeasured
 def test_every_row_names_a_setting_that_is_read() -> None:
     code = "\n".join(each.text for each in sources.production())
     unread = [name for name in rows() if f'"{name}"' not in code]

@@ -33,6 +33,7 @@ def settings(home: Path) -> dict[str, str]:
     return {**os.environ, **ours}
 
 
+@pytest.mark.unmeasured
 def test_a_terminal_shows_lines_for_people(tmp_path: Path) -> None:
     """As `make run` does, whose processes share its terminal."""
     ours, theirs = pty.openpty()
@@ -44,6 +45,7 @@ def test_a_terminal_shows_lines_for_people(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d\d:\d\d:\d\d WARNING core\.agent: the model is slow", line)
 
 
+@pytest.mark.unmeasured
 def test_a_file_or_a_collector_gets_json(tmp_path: Path) -> None:
     """One object a line."""
     warn = [sys.executable, "-c", WARN]

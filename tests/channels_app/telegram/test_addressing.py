@@ -267,6 +267,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.unmeasured
 @given(kind=st.sampled_from(["message", "edited_message", "callback_query", "my_chat_member"]),
        value=JSON)  # fmt: skip
 def test_rw10_any_json_is_read_or_refused_but_never_raises_otherwise(kind: str, value: Any) -> None:

@@ -331,6 +331,7 @@ def test_an_address_ends_before_a_sign_of_a_cjk_text(shown: Callable[[str], str]
     assert unquote(found[3]) == "https://e.org/页"
 
 
+@pytest.mark.unmeasured
 def test_t2_tags_without_an_end_take_little_time() -> None:
     """Four times as many cost about four times as much, not sixteen, on a busy machine as well."""
     units = ("<b>", "<b><i><u>", "<b>a</b", "[<b>", "<sub><b></sub>")

@@ -159,6 +159,7 @@ LITERALS = st.recursive(
 )
 
 
+@pytest.mark.unmeasured
 @given(LITERALS, st.text(max_size=20), st.text(max_size=20))
 def test_l3_every_call_that_is_found_can_be_written(value: object, before: str, after: str) -> None:
     found = written(f"{before} web_search(query={value!r}) {after}")

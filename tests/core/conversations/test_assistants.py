@@ -86,6 +86,7 @@ state = st.tuples(
 )
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=300)
 @given(
     bound=st.sets(st.sampled_from(ORDER[1:-1])),

@@ -47,6 +47,7 @@ def test_the_language_of_a_text_is_named_only_where_its_words_tell(words: str, t
     assert languages.spoken_in(words) == tag
 
 
+@pytest.mark.unmeasured
 def test_invisible_characters_are_shown_as_their_codes_and_others_as_they_are() -> None:
     """Every character of Unicode, alone and beside one that is invisible."""
     for each in map(chr, range(sys.maxunicode + 1)):

@@ -130,6 +130,7 @@ def test_c5_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
     assert measure.changed == 0
 
 
+@pytest.mark.unmeasured
 def test_c5_a_wide_table_at_the_end_changes_no_table_that_was_shown() -> None:
     """It is a list; the grids before it stay, also in messages that are full."""
     row = " | ".join(["some longer words of a cell"] * 3)

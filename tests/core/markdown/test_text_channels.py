@@ -225,6 +225,7 @@ def test_t3_tags_are_text_where_some_are_no_html() -> None:
     assert markdown.markdown_to_plain("**a** <b>c</b>") == "a c"
 
 
+@pytest.mark.unmeasured
 def test_t3_whatsapp_formats_as_markdown_does_and_nothing_else() -> None:
     """[T3]: by the documented rules of the messenger, over generated texts."""
     for seed in range(0, 2_000, 2):

@@ -350,6 +350,7 @@ async def test_no_slide_repeats_another(tmp_path: Path) -> None:
     assert shown.count("The sun always shines") <= 2  # its slide, and what to take home
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("between", ["\n", " "])
 async def test_a_long_document_is_processed_in_pieces_that_fit(
     tmp_path: Path, between: str

@@ -71,6 +71,7 @@ def sent(body: Any) -> Any:
     return orjson.loads(orjson.dumps(body))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.sampled
 @given(OBJECTS)
 def test_a_chunk_is_read_or_refused(body: dict[str, Any]) -> None:
@@ -84,6 +85,7 @@ def test_a_chunk_is_read_or_refused(body: dict[str, Any]) -> None:
             assert 0 <= each.reasoning_tokens <= each.completion_tokens
 
 
+@pytest.mark.unmeasured
 @pytest.mark.sampled
 @given(st.lists(OBJECTS, max_size=5))
 def test_a_list_of_models_is_read(body: list[dict[str, Any]]) -> None:
@@ -92,12 +94,14 @@ def test_a_list_of_models_is_read(body: list[dict[str, Any]]) -> None:
         assert each.context_tokens is None or 0 < each.context_tokens < 2**31
 
 
+@pytest.mark.unmeasured
 @pytest.mark.sampled
 @given(BODIES, st.booleans())
 def test_an_answer_to_an_examination_is_judged_or_not(body: Any, with_tool: bool) -> None:
     assert questions.is_done(sent(body), with_tool=with_tool) in {True, False, None}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.sampled
 @given(BODIES, st.sampled_from([200, 400, 401, 404, 429, 500, 529]))
 def test_an_error_is_classed(body: Any, status: int) -> None:

@@ -661,6 +661,7 @@ async def test_a_key_that_the_server_repeats_is_hidden(server: ModelServer) -> N
     await failure(made)
 
 
+@pytest.mark.unmeasured
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     """Each process imports the registry; few need 40 to 150 MB of a vendor's package."""
     heavy = ["pydantic", "pydantic_ai", "genai_prices", "anthropic", "google.genai", "openai"]

@@ -130,6 +130,7 @@ async def caller(
     )
 
 
+@pytest.mark.unmeasured
 async def test_w76_two_processes_call_no_more_than_the_provider_takes(
     broker: Valkey, crowd: Crowd
 ) -> None:
@@ -146,6 +147,7 @@ async def test_w76_two_processes_call_no_more_than_the_provider_takes(
     assert await known("1") == 0
 
 
+@pytest.mark.unmeasured
 async def test_w76_places_of_a_killed_process_are_free_when_their_leases_end(
     broker: Valkey, crowd: Crowd
 ) -> None:

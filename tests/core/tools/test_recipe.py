@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 
 from core.tools import registry
@@ -22,6 +23,7 @@ def block(name: str) -> str:
     return found[1]
 
 
+@pytest.mark.unmeasured
 def test_v24_the_package_of_the_document_is_tested_as_the_document_says(tmp_path: Path) -> None:
     """With its own command, in the folder of the gateway."""
     package = tmp_path / "latchkey-dice"

@@ -192,6 +192,7 @@ ANY = st.recursive(
 KEYS = st.sampled_from([*TOOL.parameters["properties"], "context", "self", "colour\u2028"])
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=400, deadline=None)
 @given(
     st.one_of(

@@ -22,6 +22,7 @@ LOAD = (
 )
 
 
+@pytest.mark.unmeasured
 def test_a_worker_loads_no_pages_and_no_command_line() -> None:
     """Nor what draws slides, only to tell a model what it may call, nor the driver of a database
     that is not used. Each of these costs 9 MB or more in every process of every worker."""
