@@ -300,7 +300,12 @@ def unblock(
             row
             for row in rows.filter(state=State.BLOCKED).order_by("pk")
             if UnknownRequest.objects.filter(pk=row.pk, state=State.BLOCKED).update(
-                state=State.EXPIRED, decided_at=None, decided_by=None, decided_via=""
+                state=State.EXPIRED,
+                decided_at=None,
+                decided_by=None,
+                decided_via="",
+                notice_at=None,
+                notified_at=None,
             )
         ]
         for row in blocked:
@@ -503,12 +508,13 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
 
 
 def _had_no_answer(row: UnknownRequest) -> bool:
-    """Return whether a request expired with the notice of its own days; a denied sender's later
-    requests have that of before.
+    """Return whether a request expired that the owner was notified of in its own days; a denied
+    sender's later requests have the notice, or the decision, of before.
     """
-    if row.state == State.DENIED or row.notice_at is None:
+    told_at = row.notice_at or row.notified_at
+    if row.state == State.DENIED or told_at is None:
         return False
-    return _expiry(row.notice_at) >= row.expires_at
+    return _expiry(told_at) >= row.expires_at
 
 
 def _evict_surplus() -> None:
