@@ -9,7 +9,7 @@ import pytest
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from allowlist import unknown_requests
+from allowlist import pending_count, unknown_requests
 from allowlist.models import AuditEntry, BlockPattern, UnknownRequest
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import Hold, MakeUser, request_of, settle
@@ -156,6 +156,19 @@ def test_a5_a_request_has_just_begun_with_the_message_that_made_it(
     assert unknown_requests.has_just_begun(denied(telegram, now))
     assert not unknown_requests.has_just_begun(denied(telegram, now + SECOND))
     assert unknown_requests.has_just_begun(denied(telegram, now + WEEK))
+
+
+def test_a5_open_pages_count_again_when_a_request_begins_and_only_then(
+    telegram: ChannelAccount, owner: User, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(pending_count, "changed", lambda: counted.append(1))
+    for at in (now, now + SECOND, now + WEEK, now + WEEK + SECOND):
+        row = denied(telegram, at)
+    assert len(counted) == 2
+    settle(row, verdict="block", owner=owner, now=now + WEEK)
+    denied(telegram, now + WEEK)
+    assert len(counted) == 3
 
 
 def test_a6_a_decision_is_recorded_with_its_owner_time_channel_and_data(
@@ -353,6 +366,7 @@ def test_a6_unblocked_senders_are_recorded_one_by_one(
     for row in rows[:2]:
         settle(row, verdict="block", owner=owner, now=now)
     settle(rows[2], verdict="deny", owner=owner, now=now)
+    UnknownRequest.objects.update(notice_at=now)
     everything = UnknownRequest.objects.order_by("-pk")
     with pytest.raises(unknown_requests.NotAnOwner):
         unknown_requests.unblock(everything, owner=make_user("bob"), via="web", now=now + SECOND)
@@ -363,6 +377,7 @@ def test_a6_unblocked_senders_are_recorded_one_by_one(
     for row in map(fresh, rows[:2]):
         assert row.state == "expired"
         assert (row.decided_at, row.decided_by, row.decided_via) == (None, None, "")
+        assert (row.notice_at, row.notified_at) == (None, None)
     assert fresh(rows[2]).state == "denied"
     entries = list(AuditEntry.objects.filter(action="request.unblock").order_by("id"))
     assert [(each.subject, each.data) for each in entries] == [
