@@ -18,7 +18,7 @@ from allowlist.permissions import Sender, is_group_listed
 from allowlist.permissions import decide as may_speak
 from core.database import transactions
 from core.database.queries import HasRows, Instances, Param
-from core.lib.ids import is_public_id, public_id
+from core.lib.ids import public_id
 from core.lib.text import clean, code_of, one_line, shown_words, visible
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
@@ -93,11 +93,10 @@ class Verdict:
         row = self.request
         if row.decided_at is None or row.state not in sentences:
             return gettext("This request has expired.")
-        via = gettext(" via {channel}").format(channel=row.decided_via) if row.decided_via else ""
         said = gettext(sentences[row.state]).format(
             who=row.decided_by or gettext("somebody"),
             when=f"{row.decided_at:%Y-%m-%d %H:%M}",
-            via=via,
+            via=gettext(" via {channel}").format(channel=row.decided_via),
         )
         if self.until is None:
             return said
@@ -131,7 +130,7 @@ def record(denied: DeniedMessage, *, now: datetime) -> UnknownRequest:
     rule again. Texts of unknown senders are cut and cleaned.
     """
     account, kind = denied.account, denied.kind
-    address = _address(kind, denied.sender, account.channel)
+    address = _address(kind, denied.sender)
     with transactions.atomic_write():
         row = _locked(account, kind, address)
         # An owner may have approved it since the caller's check.
@@ -140,7 +139,7 @@ def record(denied: DeniedMessage, *, now: datetime) -> UnknownRequest:
         # Pending senders match no pattern: creating one denies them.
         known = row is not None and row.state == State.PENDING
         if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
-            return _blocked_by_pattern(denied, address, now)
+            return _blocked_by_pattern(denied, address)
         if row is None:
             row = _new(denied, address, now)
         else:
@@ -175,10 +174,10 @@ def decide(
     a new user marked *only listed identities*. Raises ``RequestNotFound``, ``NotAnOwner`` (both are
     audited) and ``InvalidIdentity`` when the sender's id can never be listed.
     """
-    subject = request if is_public_id(request) else one_line(request, 40)
+    subject = one_line(request, 40)
     _check_owner(owner, subject, via, now)
     with transactions.atomic_write():
-        row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
+        row = UnknownRequest.objects.filter(public_id=subject).first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
         if row is not None and changed:
             approved = _Approval(verdict, owner, via, now, user, everywhere=everywhere)
@@ -270,8 +269,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     """
     _check_owner(owner, one_line(request, 40), via, now)
     with transactions.atomic_write():
-        rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
-        row = rows.select_related("account", "granted_user").first()
+        row = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED).first()
         identity = _identity_of(row) if row is not None else None
         if row is None or identity is None or not is_known_everywhere(row):
             raise RequestNotFound(gettext("there is no approved sender to list elsewhere"))
@@ -300,7 +298,12 @@ def unblock(
             row
             for row in rows.filter(state=State.BLOCKED).order_by("pk")
             if UnknownRequest.objects.filter(pk=row.pk, state=State.BLOCKED).update(
-                state=State.EXPIRED, decided_at=None, decided_by=None, decided_via=""
+                state=State.EXPIRED,
+                decided_at=None,
+                decided_by=None,
+                decided_via="",
+                notice_at=None,
+                notified_at=None,
             )
         ]
         for row in blocked:
@@ -320,7 +323,7 @@ def end_of(row: UnknownRequest) -> datetime | None:
         return None
     listed = row.granted_user.identities.filter(
         Q(account=row.account) | Q(account=None, channel=row.account.channel),
-        kind="im" if row.is_group else row.kind,
+        kind=row.kind,
         value=row.sender,
     )
     ends = [each.expires_at for each in listed]
@@ -329,10 +332,9 @@ def end_of(row: UnknownRequest) -> datetime | None:
 
 def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:
     """Return the identity that the approval created, if it still exists."""
-    found = ChannelIdentity.objects.select_related("user").filter(
+    return ChannelIdentity.objects.filter(
         user=row.granted_user, account=row.account, kind=row.kind, value=row.sender
-    )
-    return found.first() if row.granted_user is not None else None
+    ).first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +382,7 @@ def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict
 def _claim(row: UnknownRequest, state: str, owner: User, via: str, now: datetime) -> bool:
     """Move ``row`` out of pending; only one caller succeeds."""
     changed = UnknownRequest.objects.filter(
-        pk=row.pk, public_id=row.public_id, state=State.PENDING, expires_at__gt=now
+        public_id=row.public_id, state=State.PENDING, expires_at__gt=now
     ).update(
         state=state,
         decided_at=now,
@@ -403,22 +405,21 @@ def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
     if row.granted_user is not None and row.granted_user.is_active:
         return row.granted_user
     person = User(
-        username=f"{one_line(row.account.channel, 40)}-{secrets.token_hex(5)}",
+        username=f"{row.account.channel}-{secrets.token_hex(5)}",
         display_name=row.sender_name or one_line(row.sender, 100),
         only_listed=True,
     )
     person.set_unusable_password()
-    person.save(force_insert=True)
+    person.save()
     return person
 
 
 def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhere: bool) -> None:
     """List the sender ([A2]) here, or on every account of the channel; forever unless ``until``."""
-    kind = "im" if row.is_group else row.kind
-    value = normalise(kind=kind, value=row.sender, channel=row.account.channel)
+    value = normalise(kind=row.kind, value=row.sender, channel=row.account.channel)
     ChannelIdentity.objects.update_or_create(
         user=person,
-        kind=kind,
+        kind=row.kind,
         account=None if everywhere else row.account,
         channel=row.account.channel,
         value=value,
@@ -461,14 +462,13 @@ def _store_texts(row: UnknownRequest, denied: DeniedMessage) -> None:
         row.last_text = one_line(shown_words(denied.text), 200) or row.last_text
 
 
-def _blocked_by_pattern(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
+def _blocked_by_pattern(denied: DeniedMessage, address: str) -> UnknownRequest:
     """Drop a message that a pattern denies: return a blocked request that is not stored."""
     if denied.message is not None:
         held_messages.delete(denied.message)
-    row = UnknownRequest(account=denied.account, kind=denied.kind, sender=address)
-    row.state = State.BLOCKED
-    row.first_seen_at = row.last_seen_at = row.expires_at = now
-    return row
+    return UnknownRequest(
+        account=denied.account, kind=denied.kind, sender=address, state=State.BLOCKED
+    )
 
 
 def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest | None:
@@ -504,9 +504,10 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
 
 def _had_no_answer(row: UnknownRequest) -> bool:
     """Return whether a request expired with its own notice, not that of an earlier denial."""
-    if row.state == State.DENIED or row.notice_at is None:
+    told_at = row.notice_at or row.notified_at
+    if row.state == State.DENIED or told_at is None:
         return False
-    return _expiry(row.notice_at) >= row.expires_at
+    return _expiry(told_at) >= row.expires_at
 
 
 def _evict_surplus() -> None:
@@ -530,12 +531,12 @@ def _evict_surplus() -> None:
         surplus -= gone
 
 
-def _address(kind: str, sender: str, channel: str) -> str:
+def _address(kind: str, sender: str) -> str:
     """Return the normalised ``sender``; an invalid one as one clean line, which is no valid one
     either: another sender may have that.
     """
     try:
-        return normalise(kind=kind, value=sender, channel=channel)
+        return normalise(kind=kind, value=sender)
     except InvalidIdentity:
         shown = visible(sender.strip()).replace("\n", code_of("\n")).replace("\t", code_of("\t"))
         return one_line(shown, 200)

@@ -70,8 +70,9 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     ``notice_at``: a notice was queued. ``notified_at``: one was delivered or shown;
     :func:`look_after` sets it.
     """
-    waits = request.state == UnknownRequest.State.PENDING and request.notice_at is None
-    if not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
+    waits = request.state == UnknownRequest.State.PENDING
+    was_told = request.notice_at is not None or request.notified_at is not None
+    if was_told or not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
     if is_spent(now):
         if unknown_requests.has_just_begun(request):  # a flood repeats itself

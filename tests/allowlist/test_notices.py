@@ -544,6 +544,60 @@ def test_a5_a_denied_sender_is_not_told_of_again_though_a_later_request_expires(
     assert UnknownRequest.objects.get().state == "pending"
 
 
+def test_a5_a_denied_sender_of_whom_no_notice_was_sent_causes_none_later(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """One of a flood, denied in the admin; nor when a later request of theirs expires."""
+    now, week = timezone.now(), timedelta(days=7)
+    talks(owner, telegram, "555", now)
+    for number in range(6):
+        record_request(telegram, now, f"70{number}")
+    told = notices_to("555")
+    last = UnknownRequest.objects.get(sender="705")
+    assert last.notice_at is None
+    decide(request=last.public_id, verdict="deny", owner=owner, via="admin", now=now)
+    for weeks in range(1, 4):
+        record_request(telegram, now + weeks * week, "705")
+        unknown_requests.purge(now=now + weeks * week)
+    assert notices_to("555") == told
+
+
+def test_a5_a_request_that_was_shown_without_a_notice_causes_one_when_it_is_over(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Not before: the owner has seen it, on a page that was open during a flood."""
+    now, week = timezone.now(), timedelta(days=7)
+    talks(owner, telegram, "555", now)
+    for number in range(6):
+        record_request(telegram, now, f"70{number}")
+    notices.shown([UnknownRequest.objects.get(sender="705").public_id], now=now)
+    for days, told in ((0, 5), (1, 5), (7, 6), (8, 6), (14, 7)):
+        record_request(telegram, now + days * week / 7, "705")
+        assert len(notices_to("555")) == told
+
+
+def test_a6_an_unblocked_sender_is_told_of_with_the_next_message(
+    client: Client, telegram: ChannelAccount, owner: User
+) -> None:
+    """As the page says; also one who was denied before, whose requests have no notices."""
+    now, day = timezone.now(), timedelta(days=1)
+    client.force_login(owner)
+    talks(owner, telegram, "555", now)
+    choices: list[unknown_requests.Choice] = ["deny", "block"]
+    for number, verdict in enumerate(choices):
+        record_request(telegram, now - (2 - number) * day)
+        row = UnknownRequest.objects.get()
+        decide(request=row.public_id, verdict=verdict, owner=owner, via="admin", now=now)
+    form = {"action": "unblock", "_selected_action": [str(row.pk)]}
+    page = client.post("/admin/allowlist/unknownrequest/", form, follow=True).content.decode()
+    assert "1 sender unblocked: you are asked with the next message." in page
+    assert len(notices_to("555")) == 1
+    record_request(telegram, now + timedelta(minutes=1))
+    assert len(notices_to("555")) == 2
+    row.refresh_from_db()
+    assert row.notified_at is None  # so that it is sent elsewhere when it cannot be delivered
+
+
 def test_a5_senders_that_come_back_in_a_flood_are_told_of_in_the_digest(
     telegram: ChannelAccount, owner: User, settings: Settings
 ) -> None:

@@ -342,7 +342,8 @@ def test_a6_only_owners_decide(
     row.refresh_from_db()
     assert row.state == "pending"
     entry = AuditEntry.objects.get()
-    assert (entry.action, entry.data["why"]) == ("request.refused", "not an owner")
+    assert (entry.action, entry.subject) == ("request.refused", row.public_id)
+    assert entry.data == {"via": "admin", "why": "not an owner"}
 
 
 def test_a6_a_deactivated_owner_cannot_decide(

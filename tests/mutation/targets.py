@@ -91,6 +91,15 @@ TARGETS = (
         ),
     ),
     Target(
+        "unknown senders",
+        "allowlist/unknown_requests.py",
+        (
+            "tests/allowlist/test_request_edges.py",
+            "tests/allowlist/test_requests.py",
+            "tests/allowlist/test_other_accounts.py",
+        ),
+    ),
+    Target(
         "the URL guard",
         "core/lib/safe_fetch.py",
         (

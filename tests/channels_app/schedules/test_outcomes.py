@@ -202,11 +202,16 @@ def test_h12_a_task_that_waits_for_a_yes_is_carried_out_when_it_has_gone_on(
 
 
 def test_h12_a_task_whose_question_is_taken_back_is_stopped(chat: ChatSession, guest: User) -> None:
+    """The open question of another run is none of its own."""
     schedule = made(chat, kind="prompt", rule=DAILY, at=datetime(2026, 11, 25, 12, 10))
     fire(DUE)
     ask(Run.objects.get(), guest)
     with atomic_write():
         tool_calls.withdraw(session_id=chat.pk)
+    another = Run.objects.create(session=chat, user=guest, state="succeeded")
+    asked = tool_calls.Asked(call_id="d", tool="send", arguments="{}")
+    with atomic_write():
+        tool_calls.pause(run=another, messages=[], asked=[(asked, guest.pk)])
     fire(DUE + minutes(5))
     assert (only().state, only().note) == ("failed", "The task was stopped.")
     schedule.refresh_from_db()
