@@ -512,21 +512,45 @@ def test_the_page_keys_turn_the_conversation_from_the_message_box(
     expect(page.locator("#to-end")).to_be_hidden()
 
 
-def test_text_that_is_typed_before_the_script_runs_is_kept(
+def test_what_is_typed_and_pressed_before_the_script_runs_is_done_after_it(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway, service_workers="block")  # it would bring the script by itself
     ask(page, "A chat about terns")
     finished(page)
+    chat, other = page.url, gateway.base_url + "/"
+    box = page.get_by_label("Message", exact=True)
     held = hold(page, "**/static/latchkey/chat*.js")
-    for path in (page.url, gateway.base_url + "/"):
+
+    def early(path: str) -> None:
         page.goto(path, wait_until="commit")
-        box = page.get_by_label("Message", exact=True)
-        box.fill("As quick as I am")
         come(page, held)
-        held.pop().continue_()
-        expect(page.locator("#send")).to_be_enabled()
-        expect(box).to_have_value("As quick as I am")
+
+    early(chat)
+    box.fill("As quick as I am")
+    box.press("Home")
+    held.pop().continue_()
+    expect(page.locator("#send")).to_be_enabled()
+    expect(box).to_have_value("As quick as I am")
+    assert box.evaluate("(box) => box.selectionStart") == 0  # nor is a word that is composed lost
+    early(chat)
+    box.type("Something on gulls")
+    box.press("Enter")
+    held.pop().continue_()
+    # The draft, which was not to be seen, is not sent with it.
+    expect(box).to_have_value("As quick as I am\nSomething on gulls\n")
+    early(other)
+    box.type("Something on gulls")
+    box.press("Enter")
+    held.pop().continue_()
+    finished(page)
+    expect(page.locator(".said p")).to_have_text("Something on gulls")
+    early(other)
+    page.get_by_label("Search the chats").fill("no such chat")
+    page.get_by_role("button", name="Settings").click()
+    held.pop().continue_()
+    expect(page.locator("#settings")).to_be_visible()
+    expect(page.locator("#sessions-empty")).to_have_text("No results.")
 
 
 def test_x44_a_held_question_says_that_it_waits_for_the_owner(
