@@ -512,7 +512,7 @@ def test_the_page_keys_turn_the_conversation_from_the_message_box(
     expect(page.locator("#to-end")).to_be_hidden()
 
 
-def test_what_is_typed_and_pressed_before_the_script_runs_is_done_after_it(
+def test_a_text_and_a_press_before_the_script_runs_are_carried_out_after_it(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway, service_workers="block")  # it would bring the script by itself
