@@ -139,16 +139,16 @@ def read(value: dict[str, Any]) -> Frame:
         case "resume":
             after = number(value, "after", MAX_SEQ, "an event number")
             return Resume(text(value, "run_id", 64, required=True), after)
-        case "decide" if "tool_call" in value:
-            return decide_call(value)
         case "decide":
-            return decide(value)
+            return decide_call(value) if "tool_call" in value else decide(value)
         case "auth":
             return Auth(text(value, "key", 200, required=True))
         case "ping":
             return Ping()
-        case "visible" | "shown" as of_page:
-            return visible(value) if of_page == "visible" else shown(value)
+        case "visible":
+            return visible(value)
+        case "shown":
+            return shown(value)
     raise RefusedError(400, "type is unknown.", field="type")
 
 
