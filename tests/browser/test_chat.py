@@ -528,9 +528,11 @@ def test_a_text_and_a_press_before_the_script_runs_are_carried_out_after_it(
 
     early(chat)
     box.fill("As quick as I am")
+    box.evaluate("(box) => box.setSelectionRange(0, 0)")
     held.pop().continue_()
     expect(page.locator("#send")).to_be_enabled()
     expect(box).to_have_value("As quick as I am")
+    assert box.evaluate("(box) => box.selectionStart") == 0  # nor is a word that is composed lost
     early(chat)
     box.type("Something on gulls")
     box.press("Enter")
