@@ -139,6 +139,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.visible = False
         self.unseen: asyncio.TimerHandle | None = None
         self.shown: dict[str, Data] = {}  # the last frame of each card, by what it asks
+        self.claimed: set[str] = set()  # the cards that the page had before, by what they ask
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve the socket to its end. A client that is gone before it is accepted ends it by an
@@ -351,12 +352,20 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await in_thread(operations.stop, user_id=self.person(), run_id=frame.run_id)
             case frames.Decide() | frames.DecideCall():
                 await self.decide(frame, self.principal)
-            case frames.Visible():
-                self.note_visible(visible=frame.visible)
+            case frames.Visible() | frames.Shown():
+                await self.note_page(frame, self.principal)
             case frames.Auth():
                 raise RefusedError(400, "The socket is already authenticated.", field="type")
             case _:
                 assert_never(frame)
+
+    async def note_page(self, frame: frames.Visible | frames.Shown, principal: Principal) -> None:
+        """Note what a page says of itself: whether it can be seen, which cards it has."""
+        if isinstance(frame, frames.Visible):
+            self.note_visible(visible=frame.visible)
+        else:
+            self.claimed = set(frame.cards)
+            await self.settle_cards(principal)
 
     async def decide(self, frame: frames.Decide | frames.DecideCall, principal: Principal) -> None:
         """Carry out a decision; show its outcome in its card. Raises RefusedError."""
@@ -534,12 +543,25 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def show_pending(self, principal: Principal) -> None:
         """Send the cards of what waits for a decision, and which the page does not show yet; then
-        those of what was decided while it was away.
+        those of what it shows and was decided meanwhile.
         """
-        for notice in await in_thread(spoken_by, self.language, operations.notices_of, principal):
+        waiting = operations.pending_notices
+        for notice in await in_thread(spoken_by, self.language, waiting, principal):
             last = self.shown.get(asked_by(notice))
-            if notice.get("decided") or last is None or last.get("decided"):
+            if last is None or last.get("decided"):
                 await self.show_notice(principal, notice)
+        await self.settle_cards(principal)
+
+    async def settle_cards(self, principal: Principal) -> None:
+        """Send what became of the cards that the page shows as open."""
+        names = {name for name, card in self.shown.items() if not card.get("decided")}
+        names |= self.claimed
+        if not names:
+            return
+        settled = operations.settled_notices
+        for notice in await in_thread(spoken_by, self.language, settled, principal, [*names]):
+            await self.show_notice(principal, notice)
+            self.claimed.discard(asked_by(notice))
 
     async def show_published(self, principal: Principal, notice: Data) -> None:
         """Send a card that another process has published, in its person's own language; an open

@@ -18,6 +18,7 @@ CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_SEQ = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 KINDS = ("image", "audio", "video")
+MAX_CARDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,14 @@ class Visible:
     visible: bool
 
 
-Frame = Say | Stop | Resume | Decide | DecideCall | Auth | Ping | Visible
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """``shown``: the requests and calls whose cards a page shows as open."""
+
+    cards: list[str]
+
+
+Frame = Say | Stop | Resume | Decide | DecideCall | Auth | Ping | Visible | Shown
 
 
 def parse(data: str) -> dict[str, Any]:
@@ -131,16 +139,16 @@ def read(value: dict[str, Any]) -> Frame:
         case "resume":
             after = number(value, "after", MAX_SEQ, "an event number")
             return Resume(text(value, "run_id", 64, required=True), after)
-        case "decide" if "tool_call" in value:
-            return decide_call(value)
         case "decide":
-            return decide(value)
+            return decide_call(value) if "tool_call" in value else decide(value)
         case "auth":
             return Auth(text(value, "key", 200, required=True))
         case "ping":
             return Ping()
         case "visible":
             return visible(value)
+        case "shown":
+            return shown(value)
     raise RefusedError(400, "type is unknown.", field="type")
 
 
@@ -198,6 +206,14 @@ def visible(value: dict[str, Any]) -> Visible:
     if not isinstance(given, bool):
         raise RefusedError(400, "visible must be true or false.", field="visible")
     return Visible(given)
+
+
+def shown(value: dict[str, Any]) -> Shown:
+    """Parse the ids of open cards. Raises RefusedError."""
+    given = value.get("cards")
+    if not isinstance(given, list) or len(given) > MAX_CARDS or not all(map(is_public_id, given)):
+        raise RefusedError(400, f"cards must be a list of at most {MAX_CARDS} ids.", field="cards")
+    return Shown(given)
 
 
 def number(value: dict[str, Any], name: str, most: int, kind: str) -> int:

@@ -25,7 +25,7 @@ from core.conversations import assistants, inbox, runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
-from core.models import ChannelAccount, ChatSession, Run, User
+from core.models import ChannelAccount, ChatSession, Run, ToolCall, User
 
 SHOWN_NOTICES = 3
 NO_CHAT = gettext_lazy("This chat does not exist.")
@@ -243,28 +243,30 @@ def pending_requests(principal: Principal) -> list[dict[str, Any]]:
     return [notice(row) for row in rows.order_by("-last_seen_at")[:SHOWN_NOTICES]][::-1]
 
 
-def notices_of(principal: Principal) -> list[dict[str, Any]]:
-    """Return the cards of what waits, then, without buttons, of what was decided lately: read in
-    this order, so that what is decided meanwhile is among both.
+def settled_notices(principal: Principal, names: list[str]) -> list[dict[str, Any]]:
+    """Return what became of these requests and calls, without buttons; nothing of those that wait
+    for this user still.
     """
-    return [
-        *pending_notices(principal),
-        *tool_decisions.decided_cards(principal),
-        *decided_requests(principal),
-    ]
-
-
-def decided_requests(principal: Principal) -> list[dict[str, Any]]:
-    """Return what the latest unknown requests became, for an owner; none for other users."""
-    if not is_owner(principal):
-        return []
+    calls = tool_decisions.asked_calls(principal, names)
     rows = UnknownRequest.objects.select_related("account", "decided_by")
-    newest = rows.order_by("-last_seen_at", "-id")[: tool_decisions.SHOWN_CALLS]
+    rows = rows.filter(public_id__in=names) if is_owner(principal) else rows.none()
+    requests = {row.public_id: row for row in rows}
     return [
-        settled(row.public_id, notices.settled(row, Verdict(row, first=False).standing))
-        for row in newest
-        if tool_decisions.is_decided_lately(row.decided_at)
+        tool_decisions.ended(calls[name]) if name in calls else over(name, requests.get(name))
+        for name in names
+        if not is_waiting(calls.get(name) or requests.get(name))
     ]
+
+
+def is_waiting(row: ToolCall | UnknownRequest | None) -> bool:
+    return row is not None and row.state in {ToolCall.State.WAITING, UnknownRequest.State.PENDING}
+
+
+def over(name: str, row: UnknownRequest | None) -> dict[str, Any]:
+    """Return the card of a request that is decided, or that does not exist (any more)."""
+    if row is None:
+        return settled(name, str(NO_REQUEST))
+    return settled(name, notices.settled(row, Verdict(row, first=False).standing))
 
 
 def settled(request: str, text: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Calls of tools in the web chat: cards of those that wait, and the decision of who is asked."""
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Exists, OuterRef
@@ -15,7 +14,6 @@ from core.conversations import tool_calls
 from core.models import Delivery, ToolCall, User
 
 SHOWN_CALLS = 10
-LATELY = timedelta(days=2)
 VIA = "web chat"
 GONE = gettext_lazy("This request does not exist.")
 
@@ -37,26 +35,18 @@ def waiting_cards(principal: Principal) -> list[dict[str, Any]]:
     return [card(row, user) for row in newest if asking.key_of(row, user) not in keys]
 
 
-def decided_cards(principal: Principal) -> list[dict[str, Any]]:
-    """Return what the newest calls became that the user of a browser was asked about, of those that
-    were decided lately: a page that was away shows the question still, and any other ignores them.
-    """
-    user = principal.user
-    if user is None or not principal.session_key:
-        return []
-    rows = ToolCall.objects.filter(asked_of=user.pk).select_related(*tool_calls.PARTS)
-    newest = list(rows.order_by("-pk")[:SHOWN_CALLS])[::-1]
-    language = asking.language_of(user)
-    return [
-        settled(row, deciding.settled_text(row, language))
-        for row in newest
-        if is_decided_lately(row.decided_at)
-    ]
+def asked_calls(principal: Principal, names: list[str]) -> dict[str, ToolCall]:
+    """Return those of these calls that the user of a browser was asked about, by their ids."""
+    if principal.user is None or not principal.session_key:
+        return {}
+    rows = ToolCall.objects.filter(asked_of=principal.user.pk, public_id__in=names)
+    return {row.public_id: row for row in rows.select_related(*tool_calls.PARTS)}
 
 
-def is_decided_lately(decided_at: datetime | None) -> bool:
-    """Return whether a decision is so recent that a page may still show the question as open."""
-    return decided_at is not None and decided_at > timezone.now() - LATELY
+def ended(row: ToolCall) -> dict[str, Any]:
+    """Return the card of a call that is decided, for who was asked."""
+    language = asking.language_of(row.asked_of) if row.asked_of is not None else ""
+    return settled(row, deciding.settled_text(row, language))
 
 
 def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:

@@ -74,6 +74,24 @@ MARKS = {
     "fa-IR": re.compile("[پچژگی]"),
     "uk-UA": re.compile("[їєґі]", re.IGNORECASE),
     "zh-TW": re.compile("[這為來個們時國會對說與關於簡報製電動]"),
+    "bg-BG": re.compile(r"(?is)\A(?=.*ъ)(?=.*\b(?:че|са|се|ще|е)\b)[^ыэё]*\Z"),
+}
+VARIANTS = (("fa-IR", "ar-SA"), ("uk-UA", "ru-RU"), ("bg-BG", "ru-RU"), ("zh-TW", "zh-CN"))
+# Most languages of a script are none of ours; these show such a sign in a sentence or two.
+SIGNS = {
+    "ru-RU": re.compile(r"[ыэё]|ь(?!о)|\b(?:что|для)\b", re.IGNORECASE),
+    "hi-IN": re.compile("(?<![\u0900-\u097f])(?:है|हैं|में|और|नहीं)(?![\u0900-\u097f])"),
+}
+_ARABIC = re.compile("(?![پچژکگیۀ])[\u0672-\u06d3\u06d5\u06fa-\u06ff]")
+# Letters that a language does not have, but others of its script.
+FOREIGN = {
+    "ru-RU": re.compile("(?![а-яё])[\u0400-\u04ff]", re.IGNORECASE),
+    "bg-BG": re.compile("(?![а-я])[\u0400-\u04ff]", re.IGNORECASE),
+    "uk-UA": re.compile("(?![а-щьюяґєії])[\u0400-\u04ff]", re.IGNORECASE),
+    "ar-SA": _ARABIC,
+    "fa-IR": _ARABIC,
+    "he-IL": re.compile("[\u05f0-\u05f2]"),
+    "pl-PL": re.compile("[čšž]", re.IGNORECASE),
 }
 # First those whose words no other language has: one of them tells.
 COMMON = {
@@ -115,6 +133,7 @@ LETTERS = {
 COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
 SAMPLE = 4000
 SPOKEN = 500
+READ = 10_000  # of an answer, its code among it
 LEAST_SHARE = 0.15
 LEAST_WORDS = 3
 POINTED = frozenset({"en", "zh", "ja", "ko", "th", "hi", "he", "ar", "fa"})  # 1.5 and not 1,5
@@ -158,7 +177,7 @@ def detect(text: str) -> Language:
 
 def variant(tag: str, sample: str) -> str:
     """Return ``tag``, or the language of the same script whose letters ``sample`` shows."""
-    for other, base in (("fa-IR", "ar-SA"), ("uk-UA", "ru-RU"), ("zh-TW", "zh-CN")):
+    for other, base in VARIANTS:
         if tag == base and MARKS[other].search(sample):
             return other
     return tag
@@ -183,7 +202,25 @@ def surely(text: str) -> str:
 
 def spoken_in(text: str) -> str:
     """Return the language in which a reader of screens reads ``text`` ("de", "zh-TW"), by its first
-    words outside of code; empty where they do not tell.
+    words outside of code; empty where they do not tell, or may be those of a neighbour: in a wrong
+    voice a text is worse than in that of the page.
     """
-    tag = surely(CODE.sub(" ", text)[:SPOKEN])
+    sample = CODE.sub(" ", text[:READ])[:SPOKEN]
+    tag = detect(sample).tag
+    if is_other(tag, sample):
+        return ""
     return tag if tag.startswith("zh") else tag[:2]
+
+
+def is_other(tag: str, sample: str) -> bool:
+    """Return whether a text may be in a language that is not detected, as Serbian, Urdu, Marathi or
+    Estonian, instead of that of ``tag``.
+    """
+    known = COMMON_WORDS.get(tag)
+    if known is not None:
+        found = known.intersection(re.findall(r"\w+", sample.casefold()))
+        if len(found) < LEAST_WORDS:
+            return True
+    if tag in SIGNS and not SIGNS[tag].search(sample):
+        return True
+    return tag in FOREIGN and FOREIGN[tag].search(sample) is not None

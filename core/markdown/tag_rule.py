@@ -93,7 +93,7 @@ def is_spoken_of(text: str, opening: re.Match[str]) -> bool:
     if name not in LOOSE and text.startswith(" ", start):
         return True
     before = text[max(0, opening.start() - 99) : opening.start()].rstrip(" ")
-    if BEGINNING.match(text):
+    if name == "p" and BEGINNING.match(text):
         return False
     is_list = name in {"ul", "ol"} and LISTED.match(text, start)
     return name in BLOCKS and before[-1:] not in {"", "\n", ">"} and not is_list

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, FilePayload, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, Dialog, FilePayload, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import (
     SENT_TWICE,
@@ -512,21 +512,45 @@ def test_the_page_keys_turn_the_conversation_from_the_message_box(
     expect(page.locator("#to-end")).to_be_hidden()
 
 
-def test_text_that_is_typed_before_the_script_runs_is_kept(
+def test_a_text_and_a_press_before_the_script_runs_are_carried_out_after_it(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway, service_workers="block")  # it would bring the script by itself
     ask(page, "A chat about terns")
     finished(page)
+    chat, other = page.url, gateway.base_url + "/"
+    box = page.get_by_label("Message", exact=True)
     held = hold(page, "**/static/latchkey/chat*.js")
-    for path in (page.url, gateway.base_url + "/"):
+
+    def early(path: str) -> None:
         page.goto(path, wait_until="commit")
-        box = page.get_by_label("Message", exact=True)
-        box.fill("As quick as I am")
         come(page, held)
-        held.pop().continue_()
-        expect(page.locator("#send")).to_be_enabled()
-        expect(box).to_have_value("As quick as I am")
+
+    early(chat)
+    box.fill("As quick as I am")
+    box.evaluate("(box) => box.setSelectionRange(0, 0)")
+    held.pop().continue_()
+    expect(page.locator("#send")).to_be_enabled()
+    expect(box).to_have_value("As quick as I am")
+    assert box.evaluate("(box) => box.selectionStart") == 0  # nor is a word that is composed lost
+    early(chat)
+    box.type("Something on gulls")
+    box.press("Enter")
+    held.pop().continue_()
+    # The draft, which was not to be seen, is not sent with it.
+    expect(box).to_have_value("As quick as I am\nSomething on gulls\n")
+    early(other)
+    box.type("Something on gulls")
+    box.press("Enter")
+    held.pop().continue_()
+    finished(page)
+    expect(page.locator(".said p")).to_have_text("Something on gulls")
+    early(other)
+    page.get_by_label("Search the chats").fill("no such chat")
+    page.get_by_role("button", name="Settings").click()
+    held.pop().continue_()
+    expect(page.locator("#settings")).to_be_visible()
+    expect(page.locator("#sessions-empty")).to_have_text("No results.")
 
 
 def test_x44_a_held_question_says_that_it_waits_for_the_owner(
@@ -1689,16 +1713,36 @@ def test_a_link_that_is_dropped_beside_the_box_is_written_into_it(
     expect(page.get_by_label("Message", exact=True)).to_have_value("https://example.com/sky")
 
 
-def test_signing_out_in_another_tab_ends_this_one(browser: Browser, gateway: Gateway) -> None:
+def test_signing_out_asks_once_about_a_file_and_ends_the_other_tabs(
+    browser: Browser, gateway: Gateway
+) -> None:
     context = browser.new_context()
     first, second = context.new_page(), context.new_page()
     sign_in(first, link(gateway), "Ada Lovelace")
     expect(first.locator("#greeting")).to_be_visible()
     second.goto(gateway.base_url)
+    second.route("**/files?*", lambda route: route.fulfill(status=503, json={}))
+    second.locator("#attach-file").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
+    )
+    expect(second.get_by_role("button", name="Try again")).to_be_visible()
+    second.evaluate("localStorage.setItem('latchkey.push', 'kept')")
+    asked: list[str] = []
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        (dialog.accept if len(asked) > 1 else dialog.dismiss)()
+
+    second.on("dialog", answer)
     second.locator("[data-open-settings]").click()
+    second.evaluate("document.querySelector('#sign-out').requestSubmit()")
+    come(second, asked)
+    assert second.evaluate("localStorage.getItem('latchkey.push')") == "kept"  # they stayed
     second.get_by_role("button", name="Sign out").click()
     expect(second).to_have_url(re.compile("/sign-in"))
     expect(first).to_have_url(re.compile("/sign-in"))
+    assert second.evaluate("localStorage.getItem('latchkey.push')") is None
+    assert asked == ["beforeunload"] * 2  # once a time
     context.close()
 
 
@@ -1762,11 +1806,18 @@ def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     """[A6] Unless it says something new. One that is open stays as it is, and can be decided where
-    the connection was lost before the answer."""
+    the connection was lost before the answer; the page asks what became of it."""
     cards = [{"type": "notice", "request": "r" * 22, "text": "Unknown request.", "quote": "Hi"}]
     page, _ = open_page(gateway)
 
+    told: list[list[str]] = []
+
+    def hear(data: str | bytes) -> None:
+        if "cards" in (frame := json.loads(data)):
+            told.append(frame["cards"])
+
     def show(socket: WebSocketRoute) -> None:
+        socket.on_message(hear)
         for each in cards:
             socket.send(json.dumps(each))
 
@@ -1787,6 +1838,9 @@ def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
     cards.append({**cards[0], "request": "t" * 22})
     page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
     expect(page.locator(".notice")).to_have_count(2)
+    while len(told) < 3:
+        page.evaluate("1")  # lets frames come
+    assert told == [["r" * 22], ["r" * 22], ["s" * 22]]
     cards[0]["quote"] = "It is me, Eve"
     page.evaluate("window.dispatchEvent(new Event('online'))")
     expect(page.locator(".notice")).to_have_count(3)

@@ -442,6 +442,7 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
         )
     ],
     "Visible": [({"type": "visible", "visible": True}, [CLOSED, "", "", "", CLOSED, ""])],
+    "Shown": [({"type": "shown", "cards": []}, [CLOSED, "", "", "", CLOSED, ""])],
     "Ping": [({"type": "ping"}, [CLOSED, "pong", "pong", "pong", CLOSED, "pong"])],
 }
 
@@ -458,7 +459,7 @@ TOOLS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 # Path of a socket -> who may open it with a cookie, and the frames that it takes besides pings.
-SAID_TO_CHAT = {"message", "stop", "resume", "decide", "auth", "visible"}
+SAID_TO_CHAT = {"message", "stop", "resume", "decide", "auth", "visible", "shown"}
 SOCKETS = {
     "/ws": ({"other", "own", "staff", "owner"}, SAID_TO_CHAT),
     "/ws/desk": ({"owner"}, set[str]()),

@@ -452,6 +452,7 @@ def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> Non
         {"type": "auth", "key": "k"},
         {"type": "ping"},
         {"type": "visible", "visible": True},
+        {"type": "shown", "cards": ["A" * 22]},
         {"text": "x", "user_id": "u"},
     ]
     changed = with_one_part_changed(every[kind], value, where)

@@ -1,7 +1,7 @@
 // The page: dispatches frames from the connection to their run, and sends the user's actions.
 // The state of an answer is in its Run; unsent messages are in the Outbox.
 
-import { cleared, isShell, LATER, leaveShell, loadPageOfPerson } from "./offline.js"; // first: it says whose page it is
+import { cleared, isShell, isSigningOut, LATER, leaveShell, loadPageOfPerson } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
 import { call, rateSource, signIn } from "./api.js";
 import { Composer } from "./composer.js";
@@ -9,7 +9,7 @@ import { App } from "./install.js";
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
-import { decisionsOver, offerDecisions, showNotice, toast } from "./notices.js";
+import { decisionsOver, offerDecisions, openCards, showNotice, toast } from "./notices.js";
 import { frameBytes, frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
 import { Push } from "./push.js";
@@ -83,7 +83,7 @@ class Chat {
         open: () => this.#connected(),
         frame: (frame) => this.#frame(frame),
         state: (state) => this.#connectionState(state),
-        signedOut: signIn,
+        signedOut: () => isSigningOut() || signIn(),
         otherPerson: loadPageOfPerson,
         refused: () => this.#refusedConnection(),
       },
@@ -345,6 +345,8 @@ class Chat {
     this.#sent.clear();
     this.#flush();
     offerDecisions(); // one may have been lost
+    const cards = openCards();
+    if (cards.length) this.connection.send({ type: "shown", cards });
     // The connection that a stop was sent on may have been dead.
     for (const run of this.#openRuns()) this.#follow(run);
     this.sidebar.refresh();

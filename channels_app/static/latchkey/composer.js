@@ -39,10 +39,16 @@ export class Composer {
     this.#stop.addEventListener("click", onPress(() => this.on.stop()));
     // Who presses one of them goes on writing, and the keyboard of a phone stays where it is.
     for (const button of [this.#send, this.#stop]) button.addEventListener("mousedown", (event) => event.preventDefault());
-    // Whoever types before this script runs keeps it; else the draft of this chat comes back.
+    const chat = document.body.dataset.session || null;
+    if (this.#text.value) this.#keepTyped(chat ?? "new");
+    this.open(chat);
+  }
+
+  /** Whoever types before this script runs keeps it, after the draft of the chat. */
+  #keepTyped(place) {
+    const before = tabStorage.getItem(this.#drafts + place)?.trimEnd();
     const typed = this.#text.value;
-    this.open(document.body.dataset.session || null);
-    if (typed) this.add(typed);
+    tabStorage.setItem(this.#drafts + place, before ? `${before}\n${typed}` : typed);
   }
 
   /** Write for this chat now: its draft comes back; where only the chat loads anew, the caret stays. */
@@ -50,7 +56,8 @@ export class Composer {
     const place = chat ?? "new";
     if (place === this.#chat) return;
     this.#chat = place;
-    this.#text.value = tabStorage.getItem(this.#drafts + this.#chat) ?? "";
+    const draft = tabStorage.getItem(this.#drafts + this.#chat) ?? "";
+    if (this.#text.value !== draft) this.#text.value = draft; // else an input method may be composing it
     this.attachments.open(this.#chat);
     this.#changed();
   }

@@ -53,6 +53,7 @@ export class Trial {
       this.say(this.text.value);
     });
     this.connection.start();
+    this.#busy();
     if (!isPhone()) this.text.focus();
   }
 

@@ -6,6 +6,7 @@ import { el, focusBox, icon, iconButton, onPress } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
 
 const TOAST = 6000;
+const MOST = 100; // of what one frame may name
 const VERDICTS = [
   ["approve", gettext("Approve"), ".button-primary"],
   ["approve_24h", gettext("Approve 24 h"), ""],
@@ -67,6 +68,12 @@ export function decisionsOver(connection) {
     request: (request, verdict) => send({ request, verdict }),
     call: (call, digest, choice) => send({ tool_call: call, digest, choice }),
   };
+}
+
+/** What the open cards ask about: some may have been decided while there was no connection. */
+export function openCards() {
+  const cards = [...document.querySelectorAll("#notices .notice:has(.notice-buttons)")];
+  return cards.map((card) => card.dataset.request).slice(0, MOST);
 }
 
 /** Enable the buttons of all cards again. */

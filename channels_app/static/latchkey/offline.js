@@ -8,6 +8,8 @@ const SHARED = "latchkey-shared";
 const PATIENCE = 10_000;
 export const LATER = 15_000;
 
+let isLeaving = false;
+
 /** Settles when nothing is left here of another person who used this browser before. */
 export const cleared = isShell() ? Promise.resolve() : greet(document.body.dataset.person);
 
@@ -15,7 +17,20 @@ if (isShell()) {
   document.body.dataset.person = browserStorage.getItem(PERSON) ?? "";
   document.body.dataset.session = /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? "";
 } else {
-  document.querySelector("#sign-out")?.addEventListener("submit", () => browserStorage.removeItem(PERSON));
+  onSignOut(() => browserStorage.removeItem(PERSON));
+}
+document.querySelector("#sign-out")?.addEventListener("submit", () => (isLeaving = true));
+// The browser may ask first, because of a file that is not uploaded; whoever stays presses something next.
+for (const name of ["keydown", "pointerdown"]) addEventListener(name, () => (isLeaving = false), true);
+
+/** Call this when the page is left by signing out. */
+export function onSignOut(call) {
+  addEventListener("pagehide", () => isLeaving && call());
+}
+
+/** Whether the page is on its way to sign in anew by itself. */
+export function isSigningOut() {
+  return isLeaving;
 }
 
 // The browser is theirs only once it is cleared: a page that is closed before leaves that to the next.

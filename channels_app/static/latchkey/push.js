@@ -3,6 +3,7 @@
 
 import { call } from "./api.js";
 import { el, IS_IOS, onPress, registerServiceWorker } from "./dom.js";
+import { onSignOut } from "./offline.js";
 import { browserStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -36,7 +37,7 @@ export class Push {
     this.#read();
     this.#switch.addEventListener("change", () => this.#changed());
     this.#hide.addEventListener("change", () => this.#hideText());
-    document.querySelector("#sign-out")?.addEventListener("submit", () => this.#forget());
+    onSignOut(() => this.#forget());
     for (const button of document.querySelectorAll("[data-open-settings]")) {
       button.addEventListener("click", () => this.#list());
     }

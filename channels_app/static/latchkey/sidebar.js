@@ -39,6 +39,7 @@ export class Sidebar {
     this.#search.addEventListener("keydown", (event) => this.#searchKey(event));
     for (const node of [this.#search, this.#list]) node.addEventListener("keydown", (event) => this.#arrows(event));
     this.#list.addEventListener("focusin", ({ target }) => this.#stopAt(target.parentElement));
+    if (this.#search.value) this.#searched(); // typed before this script ran
   }
 
   /** Read the list again; settles when it shows what was true at the call. */

@@ -17,4 +17,28 @@
   } catch {
     root.dataset.theme = "auto";
   }
+
+  // What is pressed before the page's modules run waits for them: the last press is done anew after them.
+  let again = () => {};
+  const pressed = ({ target }) => {
+    const button = target.closest?.("button[type=button]");
+    if (button) again = () => button.click();
+  };
+  const typed = ({ target, key, shiftKey, isComposing, keyCode }) => {
+    if (key !== "Enter" || shiftKey || isComposing || keyCode === 229) return;
+    if (target.id !== "composer-text" || matchMedia("(pointer: coarse)").matches) return;
+    const { value } = target;
+    again = () => {
+      if (target.value !== `${value}\n`) return; // a draft came back, or more was written
+      target.value = value;
+      target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    };
+  };
+  addEventListener("click", pressed);
+  addEventListener("keydown", typed);
+  addEventListener("DOMContentLoaded", () => {
+    removeEventListener("click", pressed);
+    removeEventListener("keydown", typed);
+    again();
+  });
 })();

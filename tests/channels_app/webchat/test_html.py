@@ -230,6 +230,8 @@ TAGS = {
     "H<sub>2</sub>O, 10<sup>6</sup>": "<p>H<sub>2</sub>O, 10<sup>6</sup></p>",
     "**H<sub>2</sub>O** <B>*b*</B>": "<strong>H<sub>2</sub>O</strong> <strong><em>b</em></strong>",
     "<p>a</p> text <p>b</p> c": "<p>a<br>\n text <br>\nb<br>\n c</p>",
+    "<p>Wrap it in <ul> and </ul>.</p>": "<p>Wrap it in &lt;ul&gt; and &lt;/ul&gt;.</p>",
+    "<p>So: <ul><li>a</li><li>b</li></ul></p>": "<p>So: <br>\n• a<br>\n• b</p>",
     "<details>\n<summary>A</summary>\n\nb\n\n</details>": "<p><strong>A</strong></p>\n<p>b</p>",
     "> [!NOTE]\n> Hi": "<p><strong>Note:</strong><br>\nHi</p>",
     "> [!tip] Hi": "<p><strong>Tip:</strong> Hi</p>",

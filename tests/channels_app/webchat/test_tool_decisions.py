@@ -205,13 +205,13 @@ def write_as_stranger() -> UnknownRequest:
 async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
     ada: User, bob: User
 ) -> None:
-    """It kept the buttons of what was decided elsewhere. Any other page ignores such a card, and
-    one of long ago does not come.
+    """However long ago, and whatever came later: it says which cards it has. One that waits, and
+    those of any other page, do not come again.
     """
-    old, call = await in_thread(pause, bob), await in_thread(pause, bob)
+    old, call, waits = [await in_thread(pause, bob) for _ in range(3)]
     request = await in_thread(write_as_stranger)
     async with at_the_page(ada) as socket:
-        assert {asked["type"] for asked in [await socket.hear() for _ in range(3)]} == {"notice"}
+        assert {asked["type"] for asked in [await socket.hear() for _ in range(4)]} == {"notice"}
 
     def settle() -> None:
         for each in (old, call):
@@ -230,21 +230,32 @@ async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
             via="telegram",
             now=timezone.now(),
         )
-        long_ago = timezone.now() - timedelta(days=3)
+        long_ago = timezone.now() - timedelta(days=30)
         ToolCall.objects.filter(pk=old.pk).update(decided_at=long_ago)
 
     await in_thread(settle)
+    gone = "A" * 22  # such as of a deleted chat
+    cards = [old.public_id, waits.public_id, request.public_id, gone]
     async with at_the_page(ada) as socket:
-        of_call, of_request = await socket.hear(), await socket.hear()
-        late = await in_thread(pause, bob)
-        assert (await socket.hear())["tool_call"] == late.public_id  # each came once
-    assert (of_call["tool_call"], of_call["decided"]) == (call.public_id, True)
-    assert "Denied." in of_call["text"]
-    assert (of_request["request"], of_request["decided"]) == (request.public_id, True)
-    assert "Denied" in of_request["text"]
-    assert not {"choices", "digest"} & {*of_call, *of_request}
-    assert await in_thread(operations.notices_of, Principal(bob, session_key="a browser's")) == []
-    assert await in_thread(operations.notices_of, Principal(ada)) == []
+        assert (await socket.hear())["tool_call"] == waits.public_id
+        await socket.say(type="shown", cards=cards)
+        found = {card.get("tool_call") or card["request"]: card for card in await heard(socket, 3)}
+        await in_thread(notices.show_in_web_chats, ada, {"text": "The last one"})
+        assert (await socket.hear())["text"] == "The last one"
+    assert {*found} == {old.public_id, request.public_id, gone}
+    assert all(card["decided"] for card in found.values())
+    assert not any({"choices", "digest"} & {*card} for card in found.values())
+    assert "Denied." in found[old.public_id]["text"]
+    assert "Denied" in found[request.public_id]["text"]
+    assert found[gone]["text"] == "This request does not exist."
+    async with at_the_page(bob) as socket:
+        await socket.say(type="shown", cards=cards)
+        told = {card["text"] for card in await heard(socket, 4)}
+    assert told == {"This request does not exist."}  # to whom was not asked
+
+
+async def heard(socket: Any, count: int) -> list[Frame]:
+    return [await socket.hear() for _ in range(count)]
 
 
 async def test_v68_a_program_with_the_key_of_an_owner_gets_no_card(ada: User, bob: User) -> None:

@@ -40,6 +40,21 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -
         (f"So geht es, und mehr ist nicht zu tun:\n\n```python\n{CODE}```", "de"),
         (f"```\n{CODE}```\n\nDas ist die Funktion, mit `is in the of` für den Anfang.", "de"),
         (f"~~~\n{CODE}", ""),
+        ("Вода кипит при ста градусах, а лёд тает при нуле.", "ru"),
+        ("Ось кілька порад, які допоможуть вам почати.", "uk"),
+        ("Ето няколко съвета, които ще ти помогнат да започнеш.", "bg"),
+        ("Ево неколико савета који ће ти помоћи да почнеш.", ""),  # Serbian
+        ("Еве неколку совети што ќе ти помогнат да започнеш.", ""),  # Macedonian
+        ("Вось некалькі парад. Спачатку выберыце тэму.", ""),  # Belarusian
+        ("Міне, бастауға көмектесетін бірнеше кеңес.", ""),  # Kazakh
+        ("البته! چند نکته برای شروع کار شما.", "fa"),
+        ("إليك بعض النصائح التي ستساعدك على البدء.", "ar"),
+        ("یہاں چند مشورے ہیں جو آپ کو شروع کرنے میں مدد دیں گے۔", ""),  # Urdu
+        ("यहाँ कुछ सुझाव हैं जो शुरू करने में आपकी मदद करेंगे।", "hi"),
+        ("सुरुवात करण्यासाठी मदत करणारे काही सल्ले येथे आहेत.", ""),  # Marathi
+        ("וואָס זענען די עצות פֿאַר אײַך?", ""),  # Yiddish
+        ("Siin on mõned nõuanded. See on oluline, sest see on esimene samm.", ""),  # Estonian
+        ("Tukaj je nekaj nasvetov na poti do cilja, ki ti bodo pomagali začeti z delom.", ""),
     ],
 )
 def test_the_language_of_a_text_is_named_only_where_its_words_tell(words: str, tag: str) -> None:
