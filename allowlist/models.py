@@ -19,8 +19,9 @@ class UnknownRequest(models.Model):
     denied go back to pending when the sender writes again; blocked does not, until an owner
     unblocks it: then it is expired.
 
-    ``notice_at``: when a notice was queued for the owners; ``notified_at``: when one was delivered,
-    or displayed to an owner.
+    ``notice_at``: when a notice was queued for the owners; ``notified_at``: when one was delivered
+    or displayed to an owner, or when an owner decided without one, which silences later notices.
+    Unblocking clears both.
     """
 
     class State(models.TextChoices):

@@ -492,7 +492,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     waits = row.state == State.PENDING and row.expires_at > now
     if waits or row.state == State.BLOCKED:
         return False
-    if row.state == State.APPROVED or _had_no_answer(row):
+    if row.state == State.APPROVED or is_told(row):
         row.notice_at = row.notified_at = None
     row.state = State.PENDING
     row.public_id = public_id()
@@ -502,8 +502,10 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     return True
 
 
-def _had_no_answer(row: UnknownRequest) -> bool:
-    """Return whether a request expired with its own notice, not that of an earlier denial."""
+def is_told(row: UnknownRequest) -> bool:
+    """Return whether the owner was told of this request in its own days: by a notice or a page, not
+    by the notice or the decision of an earlier one.
+    """
     told_at = row.notice_at or row.notified_at
     if row.state == State.DENIED or told_at is None:
         return False

@@ -204,7 +204,9 @@ class Config(Protocol):
     fields: Sequence[Field]
 
     def problems(self, account: Account) -> list[str]:
-        """Return messages about invalid settings: with any, an account is not enabled."""
+        """Return messages about missing or invalid settings: with any, an account is not
+        enabled.
+        """
         ...
 
 
@@ -297,7 +299,9 @@ class Edits(Protocol):
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
-        """Replace a message; the same content is a success. Raises ChannelError (also ``gone``)."""
+        """Replace a message; the same content is a success. Raises ChannelError, with
+        ``trouble="gone"`` for a message that is not there.
+        """
         ...
 
 

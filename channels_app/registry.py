@@ -33,7 +33,9 @@ def get(channel_id: str) -> Channel | None:
 
 
 def is_group(channel: Channel, chat: str) -> bool:
-    """Return whether a chat has several members; True where the channel fails to say."""
+    """Return whether a chat has several members; True where the channel fails to say: less is
+    written to groups.
+    """
     try:
         return channel.is_group(chat)
     except Exception:  # another package's: notices also go to other channels

@@ -71,10 +71,9 @@ def run() -> None:
     if sys.argv[1:] in (["version"], ["--version"]):
         console.write(f"Latchkey {VERSION}")
         return
-    if sys.argv[1:2] != ["update"]:  # whose files are code
-        # Other users read no conversation, nor write a script of a page, also in a home that was
-        # made for all to look at. The processes of `up` inherit it.
-        os.umask(0o077)
+    # Other users read no conversation, nor write a script of a page, also in a home that was made
+    # for all to look at. The processes of `up` inherit it.
+    home.shell_umask = os.umask(0o077)
     hears_ctrl_c = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if sys.argv[1:2] in (["up"], ["migrate"]) and hears_ctrl_c:
         signal.signal(signal.SIGINT, end_now)

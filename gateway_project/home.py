@@ -14,6 +14,7 @@ IN_CLONE = (BASE_DIR / "manage.py").is_file()
 RESOURCES = BASE_DIR if IN_CLONE else Path(__file__).resolve().parent
 COMMAND = ".venv/bin/python manage.py" if IN_CLONE else "latchkey"
 START = "make run" if IN_CLONE else "latchkey up"
+shell_umask = 0o022  # of files of code, which `manage.py update` writes; set at the start
 SECRET_NAMES = ("secret_key", "encryption_key", "broker_password", "model_key")
 
 

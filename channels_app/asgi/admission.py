@@ -187,7 +187,9 @@ class Admission:
             del self._accepted[next(iter(self._accepted))]
 
     def refuse_if_late(self, *, since: float = math.inf) -> None:
-        """Raise BusyError if this process is too slow for a person whose last message is recent."""
+        """Raise BusyError if this process is too slow for all, or slow for a person whose last
+        message was accepted ``since`` seconds ago.
+        """
         late = self.late.seconds
         if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and since < PAUSE * late):
             raise BusyError(place=max(self._recent.total(), 1), seconds=2 * late)

@@ -146,7 +146,9 @@ class Request:
 
 
 def parse_object(data: bytes, *, clean: Callable[[Any], None] | None = None) -> dict[str, Any]:
-    """Parse a JSON object; ``clean`` drops what no database stores. Raises RefusedError 400."""
+    """Parse a JSON object; ``clean`` first removes what some database cannot store. Raises
+    RefusedError 400.
+    """
     try:
         value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH, storable=clean is None)
         if clean is not None:

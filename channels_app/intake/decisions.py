@@ -62,7 +62,9 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
 
 
 def replay(messages: list[InboundMessage]) -> None:
-    """Start runs for the held messages of an approved sender ([A7]). Inside a transaction."""
+    """Start runs for the held messages of an approved sender in their order; an album is one
+    message ([A7]). Inside a transaction.
+    """
     for _, items in groupby(messages, key=album_of):
         some = list(items)
         last = some[-1]

@@ -111,7 +111,9 @@ def schema(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def read(name: str, given: dict[str, Any] | None) -> Arguments:
-    """Parse a call's arguments. Raises LookupError (tool) or ValueError (argument)."""
+    """Parse a call's arguments. Raises LookupError for an unknown tool, and ValueError with the
+    name of an argument, but not its content.
+    """
     if name not in TOOLS:
         raise LookupError("There is no such tool.")
     arguments, _, _ = TOOLS[name]

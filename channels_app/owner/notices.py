@@ -64,14 +64,15 @@ WORDS = {
 
 def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     """Notify the owners of a pending sender: once per sender, and again when an approval or a
-    request without a decision has ended; at most five an hour, then one digest. Inside the
-    transaction that recorded the request.
+    request without a decision has ended, not after a denial; at most five an hour, then one
+    digest. Inside the transaction that recorded the request.
 
     ``notice_at``: a notice was queued. ``notified_at``: one was delivered or shown;
     :func:`look_after` sets it.
     """
     waits = request.state == UnknownRequest.State.PENDING
-    was_told = request.notice_at is not None or request.notified_at is not None
+    was_told_before = request.notified_at is not None and not unknown_requests.is_told(request)
+    was_told = request.notice_at is not None or was_told_before
     if was_told or not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
     if is_spent(now):

@@ -310,7 +310,9 @@ def own_session(row: ChannelAccount, message: updates.TelegramMessage) -> ChatSe
 
 
 def quoted_media(row: ChannelAccount, message: updates.TelegramMessage) -> list[dict[str, Any]]:
-    """Return the files of the quoted message. Only the first item of an album counts."""
+    """Return the files of the quoted message: all items of an album quote it, the first one
+    counts.
+    """
     quoted = message.quoted
     if quoted is None or not quoted.media or albums.is_addressed(row, message):
         return []

@@ -130,7 +130,9 @@ def known_choice(word: str) -> Choice | None:
 
 
 def end_sign_in(row: ToolCall) -> list[ToolCall]:
-    """End a call's sign-in; return the run's other calls that waited for it. In a transaction."""
+    """End a call's sign-in; return the run's other calls that waited for it. In the transaction
+    that has the call locked.
+    """
     if row.sign_in is None:
         return []
     sign_ins.end(row.sign_in)

@@ -280,7 +280,9 @@ def take_change(row: ChannelAccount, *, worker: str) -> ChannelAccount | None:
 
 
 def end_change(*, account_id: int, worker: str, status: str, text: str, again: bool) -> None:
-    """Record how a change ended, release the lease; ``again``: the platform is told later."""
+    """Record how a change ended, release the lease; ``again``: the platform is told later. A change
+    that was saved meanwhile stays pending.
+    """
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, poller=worker)
         told = rows.filter(status__in=TO_TELL, status_text=UNDER_WAY)

@@ -101,7 +101,9 @@ def everything(*, now: datetime) -> Iterator[Counts]:
 
 
 class Chore:
-    """Folds event logs and removes old rows, a few transactions at a time; restarts from zero."""
+    """Folds event logs and removes old rows, a few transactions at a time; a new process begins
+    anew.
+    """
 
     def __init__(self) -> None:
         self._pass: Iterator[Counts] | None = None

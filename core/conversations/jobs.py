@@ -6,6 +6,7 @@ as of a run: a writer with an old attempt is refused.
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -316,5 +317,6 @@ async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
             if now.is_over:
                 return
             if now.is_late:
-                await asked(partial(recover, job_id=job_id))
+                with suppress(*transactions.AWAY):  # the sweeper does it later
+                    await transactions.in_thread(partial(recover, job_id=job_id))
             await listener.wait(seconds=POLL_SECONDS)

@@ -434,6 +434,7 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
                 doubt_chat="",
                 after_id=None,
                 external_message_id="",
+                retry_at=None,  # of the old chat
             )
 
 
@@ -454,7 +455,9 @@ def move_settings(*, account_id: int, chat: str, new_chat: str) -> None:
 def failed(
     *, delivery: Delivery, error: str, permanent: bool, retry_after: float | None
 ) -> float | None:
-    """Record a refused delivery; return the seconds to the next try, or None if it is given up."""
+    """Record that the platform surely did not take a delivery (else :func:`unsure`); return the
+    seconds to the next try, or None if it is given up.
+    """
     if permanent or is_too_old(delivery):
         give_up(delivery, Delivery.State.DEAD, error=error)
         return None

@@ -121,7 +121,9 @@ def reserve_all(requests: Sequence[ReservationRequest]) -> list[Decision | Excep
 def reserve_with_retries(
     requests: Sequence[ReservationRequest], *, tries: int = 1
 ) -> list[Decision]:
-    """Reserve ``requests`` in one transaction. Raises IntegrityError when budgets are deleted."""
+    """Reserve ``requests`` in one transaction, tried ATTEMPTS times. Raises IntegrityError after
+    the last: budgets are being deleted.
+    """
     try:
         with atomic_write():
             return reserve_in(requests)

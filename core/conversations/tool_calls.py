@@ -424,6 +424,8 @@ QUESTIONS = transactions.FarTimes(
 
 
 def bring_near() -> None:
-    """Shorten waits that end far in the future because the clock was set back."""
+    """Shorten the validity of questions, and of each yes for an hour, that a clock set back left
+    far ahead.
+    """
     GRANTS.bring_near(most=HOUR)
     QUESTIONS.bring_near(most=timedelta(hours=settings.TOOL_QUESTION_HOURS))

@@ -116,7 +116,9 @@ def append(path: Path, data: bytes) -> None:
 
 @disk_failures()
 def uploaded(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """Return the unsaved row of a synced upload. Not in a transaction. Raises NotStoredError."""
+    """Sync the upload at ``path`` to the disk; return its unsaved row. Not in a transaction. Raises
+    NotStoredError.
+    """
     disk.sync_within(folder(), path)
     return described(path=path, name=name, content_type=type_of(path, name), **fields)
 

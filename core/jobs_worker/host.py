@@ -206,7 +206,7 @@ def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def json_in(said: str, brackets: str) -> str:
-    """Return the JSON in a text, without the fences and words that models add around it."""
+    """Return a text from the first of ``brackets`` to the last closing one of its kind."""
     starts = [at for at in map(said.find, brackets) if at >= 0]
     if not starts:
         return said.strip()

@@ -156,7 +156,7 @@ def chosen(request: HttpRequest, pk: int) -> User:
 
 
 def may_act(request: HttpRequest, person: User | None) -> bool:
-    """Return whether the user may export and forget this person: an owner with enough rights."""
+    """Return whether the user, an owner, may export and forget this person."""
     is_own = person is not None and person.pk == request.user.pk
     return decides(request) and (is_own or may_touch(request, person))
 

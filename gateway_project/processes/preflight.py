@@ -95,7 +95,9 @@ def lock_file(folder: Path) -> Path:
 
 
 def lock(folder: Path) -> TextIO:
-    """Lock this home until the result is closed. Raises StartError if another one has it."""
+    """Lock this home until the result is closed. Raises StartError if another gateway has it, or
+    another user made the file.
+    """
     try:
         file = lock_file(folder).open("a+", encoding="utf-8")
     except OSError as error:

@@ -50,6 +50,7 @@ def run(*command: str, folder: Path) -> str:
             timeout=PROGRAM_SECONDS,
             check=False,
             close_fds=False,  # the lock of updates
+            umask=home.shell_umask,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UpdateError(f"`{command[0]}` could not be run: {error}.") from error

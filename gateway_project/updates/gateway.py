@@ -183,7 +183,7 @@ def host_and_pid(worker: WorkerHeartbeat) -> tuple[str, int]:
 
 
 def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) -> Errors:
-    """Return the errors that the doctor of the code in ``folder`` finds.
+    """Return the errors (id and text) that the doctor of the code in ``folder`` finds.
 
     Raises UpdateError when it finds no words.
     """
@@ -198,8 +198,8 @@ def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) ->
 
 
 def new_errors(found: Errors, before: Errors) -> list[str]:
-    """Return the texts of ``found`` under ids that it has more often than ``before``: an id is that
-    of all accounts, and a text may tell of the moment.
+    """Return the texts of ``found`` under ids that it has more often than ``before``, new texts
+    first: accounts share an id, and a text changes with time.
     """
     more = Counter(id_ for id_, _ in found) - Counter(id_ for id_, _ in before)
     new = sorted((each in before, each) for each in found if each[0] in more)

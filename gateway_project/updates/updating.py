@@ -131,7 +131,7 @@ def migrated_and_well(python: Path, code: Path, env: dict[str, str], before: Err
         raise UpdateError(clone.last_lines(done.stderr or done.stdout))
     found = gateway.errors(python, code, env, running=False)
     if new := gateway.new_errors(found, before):
-        raise UpdateError(f"its doctor says: {new[0]}")
+        raise UpdateError(f"its doctor says: {' '.join(new)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,4 +120,5 @@ def code_of(failure: Failure) -> Literal["rate_limit_exceeded", "invalid_prompt"
     status = failures.status_of(failure)
     if status == 429:
         return "rate_limit_exceeded"
-    return "invalid_prompt" if status in (400, 413, 422) else "server_error"
+    # Codex begins an answer of any other code anew, also one that was stopped (499).
+    return "invalid_prompt" if status in (400, 413, 422, 499) else "server_error"

@@ -144,7 +144,7 @@ def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
 
 
 def gap_between(part: Fitted) -> float:
-    """Return the gap that spreads few entries over a box of 400 points without filling it."""
+    """Return the gap that spreads few entries over a box 400 points high, without filling it."""
     used = points_height(part.points, part.size, 456)
     return part.gap + max(0.0, 400 - used) / (len(part.points) + 1)
 

@@ -290,8 +290,8 @@ def test_in_a_group_that_became_a_supergroup_messages_are_found_by_its_new_ids(
 def test_deliveries_that_wait_when_a_group_gets_a_new_id_come_before_later_ones(
     runner: Runner, local: Local
 ) -> None:
-    """It was queued under the old id."""
-    local.api.fail("sendMessage", 429, "Too Many Requests", chat=556, retry_after=2)
+    """It was queued under the old id, whose wait is not that of the new one."""
+    local.api.fail("sendMessage", 429, "Too Many Requests", chat=556, retry_after=20_000)
     first = put({"text": "first"})
     until(lambda: Delivery.objects.get(id=first.pk).retry_at is not None)
     local.post(message("", user=556, chat=556, migrate_to_chat_id=GROUP))

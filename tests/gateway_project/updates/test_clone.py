@@ -1,5 +1,7 @@
 """The code of a clone: how a new one comes, and how the old one comes back [X15] [X17] [X19]."""
 
+import os
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +90,16 @@ def test_x19_a_version_that_is_none(small: Small, to: str) -> None:
 def test_x19_a_program_that_is_missing_is_named(small: Small) -> None:
     with pytest.raises(UpdateError, match="`git-of-nobody` could not be run: "):
         clone.run("git-of-nobody", "fetch", folder=small.code)
+
+
+def test_x15_files_of_code_have_the_modes_of_the_shell(small: Small) -> None:
+    """A gateway of another user may run them; other files are for this user alone."""
+    mask = os.umask(0o077)
+    try:
+        clone.run("touch", "new.py", folder=small.code)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((small.code / "new.py").stat().st_mode) == 0o644
 
 
 def test_x19_a_program_that_fails_without_a_word(small: Small) -> None:

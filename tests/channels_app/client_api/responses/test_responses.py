@@ -222,6 +222,7 @@ def test_w14_a_response_in_the_background_is_polled_resumed_and_cancelled(
     assert stopped.status == "cancelled"
     assert stopped.error is not None
     assert stopped.error.message == "The answer was stopped."
+    assert stopped.error.code == "invalid_prompt"  # Codex begins any other one anew
     assert sdk.responses.cancel(hangs["id"]).status == "cancelled"
     assert sdk.responses.cancel(queued["id"]).status == "completed"
 
