@@ -248,7 +248,7 @@ def settled_notices(principal: Principal, names: list[str]) -> list[dict[str, An
     for this user still.
     """
     calls = tool_decisions.asked_calls(principal, names)
-    rows = UnknownRequest.objects.select_related("account", "decided_by")
+    rows = UnknownRequest.objects.select_related("account", "decided_by", "granted_user")
     rows = rows.filter(public_id__in=names) if is_owner(principal) else rows.none()
     requests = {row.public_id: row for row in rows}
     return [
@@ -266,7 +266,8 @@ def over(name: str, row: UnknownRequest | None) -> dict[str, Any]:
     """Return the card of a request that is decided, or that does not exist (any more)."""
     if row is None:
         return settled(name, str(NO_REQUEST))
-    return settled(name, notices.settled(row, Verdict(row, first=False).standing))
+    verdict = Verdict(row, first=False, until=unknown_requests.end_of(row))
+    return settled(name, notices.settled(row, verdict.standing))
 
 
 def settled(request: str, text: str) -> dict[str, Any]:

@@ -546,7 +546,7 @@ class Chat {
       const run = this.#runs.get(frame.run_id);
       if (frame.status === 404) this.#lost(run, message);
       else this.#followAgain(run);
-    } else {
+    } else if (frame.field !== "type") { // else of a gateway that is older than this page
       toast(message);
       offerDecisions(); // one of them may have been refused
     }

@@ -72,8 +72,8 @@ export function decisionsOver(connection) {
 
 /** What the open cards ask about: some may have been decided while there was no connection. */
 export function openCards() {
-  const cards = [...document.querySelectorAll("#notices .notice:has(.notice-buttons)")];
-  return cards.map((card) => card.dataset.request).slice(0, MOST);
+  const buttons = [...document.querySelectorAll("#notices .notice-buttons")];
+  return buttons.map((each) => each.closest(".notice").dataset.request).slice(0, MOST);
 }
 
 /** Enable the buttons of all cards again. */

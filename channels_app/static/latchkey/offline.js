@@ -9,6 +9,7 @@ const PATIENCE = 10_000;
 export const LATER = 15_000;
 
 let isLeaving = false;
+let wasAsked = false;
 
 /** Settles when nothing is left here of another person who used this browser before. */
 export const cleared = isShell() ? Promise.resolve() : greet(document.body.dataset.person);
@@ -19,9 +20,15 @@ if (isShell()) {
 } else {
   onSignOut(() => browserStorage.removeItem(PERSON));
 }
-document.querySelector("#sign-out")?.addEventListener("submit", () => (isLeaving = true));
-// The browser may ask first, because of a file that is not uploaded; whoever stays presses something next.
-for (const name of ["keydown", "pointerdown"]) addEventListener(name, () => (isLeaving = false), true);
+document.querySelector("#sign-out")?.addEventListener("submit", () => {
+  isLeaving = true;
+  // After the listener by which the browser asks first, because of a file that is not uploaded.
+  addEventListener("beforeunload", ({ defaultPrevented }) => (wasAsked = defaultPrevented), { once: true });
+});
+// Whoever was asked and stays presses something next; Escape ends a loading. Other presses are of a slow network.
+for (const name of ["keydown", "pointerdown"]) {
+  addEventListener(name, ({ key }) => (isLeaving &&= !(wasAsked || key === "Escape")), true);
+}
 
 /** Call this when the page is left by signing out. */
 export function onSignOut(call) {

@@ -27,9 +27,9 @@
   const typed = ({ target, key, shiftKey, isComposing, keyCode }) => {
     if (key !== "Enter" || shiftKey || isComposing || keyCode === 229) return;
     if (target.id !== "composer-text" || matchMedia("(pointer: coarse)").matches) return;
-    const { value } = target;
+    const value = target.value.trimEnd(); // Enter may be pressed more than once
     again = () => {
-      if (target.value !== `${value}\n`) return; // a draft came back, or more was written
+      if (!value || target.value.trimEnd() !== value) return; // a draft came back, or more was written
       target.value = value;
       target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     };

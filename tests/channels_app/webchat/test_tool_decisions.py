@@ -225,7 +225,7 @@ async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
             )
         decisions.decide(
             request=request.public_id,
-            verdict="deny",
+            verdict="approve_24h",
             owner=ada,
             via="telegram",
             now=timezone.now(),
@@ -246,7 +246,7 @@ async def test_v67_a_page_that_was_away_learns_of_the_decisions_about_its_cards(
     assert all(card["decided"] for card in found.values())
     assert not any({"choices", "digest"} & {*card} for card in found.values())
     assert "Denied." in found[old.public_id]["text"]
-    assert "Denied" in found[request.public_id]["text"]
+    assert "Valid until" in found[request.public_id]["text"]
     assert found[gone]["text"] == "This request does not exist."
     async with at_the_page(bob) as socket:
         await socket.say(type="shown", cards=cards)
